@@ -33,6 +33,12 @@ LONGEST = (
 )
 
 
+# One folder of layers for all tests and their servers, which a second run finds again; an ordinary user has another.
+_ROOT = Path(__file__).parent.parent
+_OWN = _ROOT / ".venv" if os.access(_ROOT / ".venv", os.W_OK) else Path(f"/tmp/cloche-tests-{os.geteuid()}")
+PACKAGES_FOLDER = os.environ.setdefault("CLOCHE_PACKAGES_FOLDER", str(_OWN / "packages"))
+
+
 # Where `make test` looks for tests that are marked `alone`.
 ALONE = ("host", "limits", "escape")
 
@@ -92,6 +98,7 @@ class Server:
         if descriptors is not None:
             command = ["prlimit", f"--nofile={descriptors}", *command]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CLOCHE_")}
+        inherited["CLOCHE_PACKAGES_FOLDER"] = PACKAGES_FOLDER
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [*command, *flags], stdout=subprocess.PIPE, stderr=log, env={**inherited, **(env or {})}

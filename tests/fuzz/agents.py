@@ -57,6 +57,9 @@ class PlayedHold:
     async def listen(self, ports: Sequence[int]) -> list[Listener]:
         return []
 
+    async def mount_layer(self, folder: str, identity: tuple[int, int], number: int) -> None:
+        """A recording has no folders."""
+
     async def pause(self) -> None:
         """A recording cannot be paused."""
 

@@ -25,7 +25,9 @@ TESTS = HERE.parent
 
 def run_as(who: str, *command: str, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, str(HERE / "as_another.py"), who, sys.executable, *command]
-    return subprocess.run(argv, cwd="/", capture_output=True, text=True, timeout=timeout_s)
+    # The folder of packages is one user's own.
+    env = {name: value for name, value in os.environ.items() if name != "CLOCHE_PACKAGES_FOLDER"}
+    return subprocess.run(argv, cwd="/", capture_output=True, text=True, timeout=timeout_s, env=env)
 
 
 def run_tests_as_user(*tests: str) -> None:
@@ -51,6 +53,18 @@ def test_the_same_holds_for_an_ordinary_user() -> None:
         *(
             f"service/test_metering.py::test_endless_work_is_charged_and_stopped[{way}]"
             for way in ("programs.run", "many short processes", "a daemon of a cell")
+        ),
+    )
+
+
+@pytest.mark.timeout(300)
+def test_packages_are_the_same_for_an_ordinary_user() -> None:
+    run_tests_as_user(
+        "escape/test_layers.py",
+        "sessions/test_fresh_kernels.py",
+        *(
+            f"packages/test_installs.py::test_{claim}"
+            for claim in ("commands_and_terminals_install", "restoring_a_checkpoint_undoes_an_install")
         ),
     )
 

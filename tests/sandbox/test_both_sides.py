@@ -13,6 +13,7 @@ import cloche
 from cloche.blocking.client.cells import ServerCell
 from cloche.blocking.client.checkpoints import ServerCheckpoints
 from cloche.blocking.client.files import ServerFiles, ServerReader, ServerWatcher, ServerWriter
+from cloche.blocking.client.packages import ServerPackages
 from cloche.blocking.client.place import ServerPlace
 from cloche.blocking.client.processes import ServerProcess
 from cloche.blocking.client.programs import ServerPrograms
@@ -21,6 +22,7 @@ from cloche.blocking.client.sessions import ServerSessions
 from cloche.blocking.engine.cells import HostCell
 from cloche.blocking.engine.checkpoints import HostCheckpoints
 from cloche.blocking.engine.files import HostFiles, HostWatcher
+from cloche.blocking.engine.packages import HostPackages
 from cloche.blocking.engine.place import HostPlace
 from cloche.blocking.engine.ports import HostPorts, HostTunnel
 from cloche.blocking.engine.processes import HostProcess
@@ -38,6 +40,7 @@ HELD: dict[str, Held] = {
     "files": lambda box: box.files,
     "commands": lambda box: box.commands,
     "ports": lambda box: box.ports,
+    "packages": lambda box: box.packages,
     "contexts": lambda box: box.contexts,
     "checkpoints": lambda box: box.checkpoints,
     "tools": lambda box: box.tools,
@@ -134,6 +137,7 @@ FULFILLED = [
     (backend.Reader, HostReader, ServerReader),
     (backend.Writer, HostWriter, ServerWriter),
     (backend.Watcher, HostWatcher, ServerWatcher),
+    (backend.PackagesBackend, HostPackages, ServerPackages),
     (backend.PortsBackend, HostPorts),
     (backend.Tunnel, HostTunnel),
     (backend.ProgramsBackend, HostPrograms, ServerPrograms),

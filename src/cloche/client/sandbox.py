@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cloche.client.checkpoints import AsyncServerCheckpoints
     from cloche.client.network import AsyncServerNetwork
+    from cloche.client.packages import AsyncServerPackages
     from cloche.client.ports import AsyncServerPorts
     from cloche.client.server import AsyncServer
     from cloche.client.sessions import AsyncServerSessions
@@ -45,6 +46,8 @@ class AsyncServerSandbox:
             "env": self.env,
             "mounts": shapes.mounts(request.mounts),
             "network": shapes.network_fields(request.network),
+            "packages": shapes.packages_fields(request.packages),
+            "environment": request.environment,
             "ttl": request.lifetime,
             "idle_timeout": options.get("idle_timeout"),
             "metadata": self.metadata,
@@ -97,6 +100,13 @@ class AsyncServerSandbox:
 
         return AsyncServerNetwork(self)
 
+    @property
+    def packages(self) -> AsyncServerPackages:
+        """The sandbox's packages."""
+        from cloche.client.packages import AsyncServerPackages
+
+        return AsyncServerPackages(self)
+
     # --- lifetime
 
     async def open(self) -> None:
@@ -111,7 +121,9 @@ class AsyncServerSandbox:
     async def _open(self) -> None:
         if self.id is None:
             key = f"Idempotency-Key: {self._idempotency_key}\r\n"
-            answer = await self.server.call("POST", "/v1/sandboxes", self._request, headers=key, safe=True)
+            takes_long = self._request["packages"] or self._request["environment"]  # minutes, if they are new
+            patience = {"timeout": None} if takes_long else {}
+            answer = await self.server.call("POST", "/v1/sandboxes", self._request, headers=key, safe=True, **patience)
         else:
             answer = await self.server.call("GET", f"/v1/sandboxes/{shapes.quoted(self.id)}")
             if answer["state"] != "alive":

@@ -11,6 +11,7 @@ from cloche.errors import ClocheError, FileProblem, Misconfigured, Refused, Sand
 from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started, Waiting
 from cloche.model.files import Entry
 from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges, VariableList
+from cloche.model.installs import FoundPackage, FoundPackages, Install, InstalledPackage
 from cloche.model.limits import BY_NAME, Limits
 from cloche.model.network import Network, NetworkPolicy
 from cloche.model.plain import Plain
@@ -20,9 +21,11 @@ from cloche.model.wording import worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _collections_abc import Sequence
     from typing import Any
 
     from cloche.model.files import Mount
+    from cloche.model.packages import Requirement
     from cloche.sandbox.checks import Data
 
 _ERRORS = {
@@ -128,6 +131,23 @@ def _secret(payload: dict[str, Any]) -> Secret:
     return Secret("", hosts, variable, stored) if stored else Secret.kept(hosts, variable)
 
 
+def installed_package(payload: dict[str, Any]) -> InstalledPackage:
+    """Parse a package of a sandbox."""
+    return InstalledPackage(**fields_of(InstalledPackage, payload))
+
+
+def install(payload: dict[str, Any]) -> Install:
+    """Parse the outcome of installing packages."""
+    packages, satisfied = (tuple(map(installed_package, payload[name])) for name in ("packages", "satisfied"))
+    return Install(packages, satisfied, tuple(payload["warnings"]), tuple(payload["restart"]))
+
+
+def found_packages(payload: dict[str, Any]) -> FoundPackages:
+    """Parse the packages that a search has found."""
+    found = (FoundPackage(**fields_of(FoundPackage, each)) for each in payload["items"])
+    return FoundPackages(found, tuple(payload["warnings"]))
+
+
 def moment(payload: dict[str, Any]) -> Moment:
     """Parse an entry of a session's history."""
     return Moment(**fields_of(Moment, payload))
@@ -218,6 +238,15 @@ def limits_fields(limits: Limits) -> dict[str, Any]:
 def network_fields(network: Network | None) -> dict[str, Any] | None:
     """Encode a policy with the values of its secrets."""
     return None if network is None else network.with_values()
+
+
+def packages_fields(requirements: Sequence[Requirement]) -> dict[str, list[str]]:
+    """Encode packages by language; a requirement is sent with its hashes."""
+    fields: dict[str, list[str]] = {}
+    for each in requirements:
+        text = " ".join((each.text, *(f"--hash={digest}" for digest in each.hashes)))
+        fields.setdefault(each.ecosystem, []).append(text)
+    return fields
 
 
 def mounts(given: tuple[Mount, ...]) -> list[dict[str, Any]]:

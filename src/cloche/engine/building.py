@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cloche.engine.judge import Facts, Traceback, is_out_of_memory, judge, seconds
+from cloche.languages.language import WITH_DEPENDENCIES
 from cloche.model.limits import Limits
 from cloche.model.result import Diagnostic, Error
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 CHECK_S = 20.0  # time for a checker to finish after the program has ended
 MAX_DIAGNOSTICS = 500
 _MAX_MESSAGE = 4000
+_NOT_PROVIDED = 69  # see walls/jail/package_programs/builds.py
 
 
 class ProgramBuild:
@@ -76,6 +78,9 @@ class ProgramBuild:
                 f"The {self.step} step was stopped after {seconds(limits.build_timeout_s or 0)}.",
                 "Build less at once, or allow more time with build_timeout=.",
             )
+        if error.kind == "exit" and facts.exit_code == _NOT_PROVIDED and self._asks_for_dependencies():
+            message, _, hint = self.output.strip().rpartition("error: ")[2].partition("\nhelp: ")
+            return Error("unavailable", message[:_MAX_MESSAGE], hint[:_MAX_MESSAGE], traceback=self.output)
         if error.kind not in ("exit", "killed") or (error.kind == "killed" and not self.diagnostics):
             return error
         first = next((each for each in self.diagnostics if each.severity == "error"), None)
@@ -87,6 +92,9 @@ class ProgramBuild:
             "Correct what the compiler points at and run it again; `diagnostics` has all of it.",
             traceback=self.output,
         )
+
+    def _asks_for_dependencies(self) -> bool:
+        return self.plan.before[-self._left].argv[: len(WITH_DEPENDENCIES)] == WITH_DEPENDENCIES
 
     def _for_want_of_memory(self, facts: Facts) -> Facts:
         """Add a compiler's own message about missing memory: some run in a virtual machine with a limit of its own."""

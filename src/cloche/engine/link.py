@@ -13,6 +13,10 @@ from cloche.io.streams import AsyncStream
 from cloche.io.tasks import AsyncCondition, AsyncLock, pause
 from cloche.wire import frames
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _collections_abc import Callable
+
 MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # most frames of one operation that no task has taken yet
 MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data in transit, and an answer
 _LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; a larger buffer takes long to allocate
@@ -56,6 +60,7 @@ class AsyncLink:
         self._reading = False
         self._sending = AsyncLock()
         self._broken = ""
+        self.on_request: Callable[[bytes], None] | None = None  # called with each request that begins inside
         self._expected = _LITTLE  # size of the buffer for the next read
 
     def connect(self, stream: AsyncStream) -> None:
@@ -167,6 +172,8 @@ class AsyncLink:
     def _dispatch(self, number: int, kind: int, payload: bytes) -> None:
         operation = self._operations.get(number)
         if operation is None:
+            if number == frames.REQUESTS and kind == frames.EVENT and self.on_request is not None:
+                self.on_request(payload)
             return
         if kind == frames.CREDIT:
             operation.input_credit += int.from_bytes(payload, "big")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from cloche.engine.package_indexes import PackageIndexes
     from cloche.engine.sandbox import AsyncHostSandbox
+    from cloche.packages.indexes import PackageIndexes
     from cloche.walls.wall import AsyncHold
 
 _ANSWER_S = 20.0
@@ -80,7 +80,7 @@ class AsyncHostNetwork:
     def variables(self) -> dict[str, str]:
         """The environment variables of programs that start now."""
         if self._indexes is None and any(each.kind in ("preset", "any") for each in self.network.allowed()):
-            from cloche.engine import package_indexes
+            from cloche.packages import indexes as package_indexes
 
             self._indexes = package_indexes.known()
         return variables(self.network, self._indexes, self._held_placeholders())
@@ -165,7 +165,7 @@ class AsyncHostNetwork:
         """The host's package indexes, if the policy names them: to find them takes a while, once."""
         if "packages" not in (*self.network.allow, *self.network.deny):
             return None
-        from cloche.engine import package_indexes
+        from cloche.packages import indexes as package_indexes
 
         return await off_loop(_LONG, package_indexes.find)
 

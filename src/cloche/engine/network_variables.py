@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cloche.engine.package_indexes import PackageIndexes
     from cloche.model.network import Network
+    from cloche.packages.indexes import PackageIndexes
 
 # The host's certificates, which sandboxes see at the same path; some tools would otherwise bring their own.
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from _collections_abc import Callable, Coroutine, Mapping, Sequence
+from threading import Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -63,6 +64,37 @@ async def off_loop(size: int, work: Callable[[], T], large: int = LARGE) -> T:
     return work() if size < large else await asyncio.to_thread(work)
 
 
+async def in_own_thread(work: Callable[[], T]) -> T:
+    """Do work that may take minutes, such as waiting for an index.
+
+    In `off_loop`'s few threads, some such work would keep everything else waiting, and the end of the process, too.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[T] = loop.create_future()
+
+    def conclude(value: T | None, problem: BaseException | None) -> None:
+        if outcome.done():
+            return  # the task that waited was cancelled
+        if problem is None:
+            outcome.set_result(value)  # type: ignore[arg-type]  # it has a value where there is no problem
+        else:
+            outcome.set_exception(problem)
+
+    def carry_out() -> None:
+        value, problem = None, None
+        try:
+            value = work()
+        except BaseException as raised:
+            problem = raised
+        try:
+            loop.call_soon_threadsafe(conclude, value, problem)
+        except RuntimeError:
+            pass  # the loop has ended, and nobody waits any more
+
+    Thread(target=carry_out, daemon=True).start()
+    return await outcome
+
+
 async def at_once(jobs: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
     """Run these jobs concurrently; return their values, or raise the first exception."""
     try:
@@ -97,6 +129,16 @@ class AsyncJob:
 def _look_at(done: asyncio.Future[Any]) -> None:
     if not done.cancelled():
         done.exception()
+
+
+_aside: set[asyncio.Task[None]] = set()  # asyncio itself keeps no task alive
+
+
+def start_aside(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do work that nobody waits for, and that raises nothing."""
+    task = asyncio.ensure_future(work())
+    _aside.add(task)
+    task.add_done_callback(_aside.discard)
 
 
 async def pause(seconds: float) -> None:

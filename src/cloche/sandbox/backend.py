@@ -20,8 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from cloche.model.installs import FoundPackages, Install, InstalledPackage
     from cloche.model.network import Network, NetworkPolicy
     from cloche.model.network_attempt import NetworkAttempt
+    from cloche.model.packages import Requirement
     from cloche.sandbox.checks import Data
     from cloche.sandbox.one_shot import Job
     from cloche.sandbox.requests import CellRequest, Command, Program, SandboxRequest
@@ -89,6 +91,10 @@ class AsyncBackend(Protocol):
     @property
     def network(self) -> AsyncNetworkBackend:
         """The sandbox's access to the network."""
+
+    @property
+    def packages(self) -> AsyncPackagesBackend:
+        """The sandbox's packages."""
 
     @property
     def programs(self) -> AsyncProgramsBackend:
@@ -258,6 +264,22 @@ class AsyncNetworkBackend(Protocol):
 
     async def log(self, since: int) -> list[NetworkAttempt]:
         """List the attempts with a number above this one, the oldest first."""
+
+
+class AsyncPackagesBackend(Protocol):
+    """The packages of one sandbox."""
+
+    async def install(self, requirements: Sequence[Requirement]) -> Install:
+        """Install packages, all that they need included."""
+
+    async def list(self) -> list[InstalledPackage]:
+        """List the packages that programs find."""
+
+    async def uninstall(self, names: Sequence[str], language: str) -> Sequence[str]:
+        """Remove packages that were installed in the sandbox; return those that were there."""
+
+    async def search(self, text: str, language: str) -> FoundPackages:
+        """Look for packages in the index."""
 
 
 class AsyncProgramsBackend(Protocol):

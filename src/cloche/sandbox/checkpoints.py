@@ -61,6 +61,17 @@ class AsyncCheckpoints:
         self._by_id: dict[str, AsyncCheckpoint] = {}
         self._taking = AsyncLock()  # one at a time, or two could have the same name
 
+    async def source(
+        self, checkpoint: str | AsyncCheckpoint | None, context: str | AsyncContext | None
+    ) -> AsyncContext:
+        """Return the context to branch from; with a checkpoint, also one that was removed since."""
+        if checkpoint is not None:
+            name = "python" if context is None else context if isinstance(context, str) else context.id
+            for known in self.get(checkpoint).contexts:
+                if known.id == name:
+                    return known
+        return await self._box.contexts.to_branch(context)
+
     def list(self) -> list[AsyncCheckpoint]:
         """List all checkpoints, oldest first."""
         return list(self._by_id.values())

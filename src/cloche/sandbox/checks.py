@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _collections_abc import Mapping, Sequence
+from _collections_abc import Iterable, Mapping, Sequence
 from posixpath import normpath
 
 from cloche.errors import InvalidRun
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.model.network import Network
+    from cloche.model.packages import Requirement
 
 Data = bytes | bytearray | memoryview
 CHECKS = ("report", "block", "off")  # what to do with the types of a TypeScript program
@@ -47,6 +48,15 @@ def checked_network(network: Any) -> Network | None:
     from cloche.model.network import network_of  # seldom needed, and not by a cold `cloche run`
 
     return network_of(network)
+
+
+def checked_packages(packages: Iterable[str] | None, language: str = "python") -> tuple[Requirement, ...]:
+    """The packages that a caller asked for."""
+    if packages is None:
+        return ()
+    from cloche.sandbox import package_checks  # seldom needed, and not by a cold `cloche run`
+
+    return package_checks.checked_packages(packages, language)
 
 
 def checked_command(command: str | Sequence[str]) -> list[str]:

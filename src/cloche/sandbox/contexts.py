@@ -223,6 +223,22 @@ class AsyncContexts:
             raise Gone(f"There is no context {name!r:.100}.", hint=_OTHERS)
         return self._by_id[name]
 
+    async def to_branch(self, context: str | AsyncContext | None) -> AsyncContext:
+        """Return a context to branch from, which the backend knows."""
+        where = self.choose(None, context)
+        if where.language != "python":
+            raise InvalidRun(f"Only Python contexts can be branched, and {where.id} is for {where.language}.")
+        await self._box.open()
+        await self.ensure(where)
+        return where
+
+    async def idle_to_branch(self, context: str | AsyncContext | None) -> AsyncContext:
+        """Return one in which nothing runs, not even code that called the tool that calls this."""
+        where = await self.to_branch(context)
+        await where.take()
+        await where.free(None)
+        return where
+
     def choose(self, language: str | None, context: str | AsyncContext | None) -> AsyncContext:
         """Return the named context, or the default one of a language (Python) if none is named."""
         if context is None:

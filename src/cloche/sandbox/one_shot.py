@@ -22,6 +22,7 @@ from cloche.sandbox.checks import (
     checked_files,
     checked_mounts,
     checked_network,
+    checked_packages,
     checked_path,
 )
 from cloche.sandbox.places import place_for
@@ -32,7 +33,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cloche.model.environments import Environment
     from cloche.model.network import Network
+    from cloche.model.packages import Requirement
+    from cloche.packages.policy import PackagePolicy
     from cloche.sandbox.backend import AsyncPlace
     from cloche.sandbox.checks import Data
     from cloche.walls.wall import AsyncWall
@@ -46,6 +50,9 @@ class Job(Plain):
     env: dict[str, str]
     mounts: tuple[Mount, ...] = ()
     network: Network | None = None
+    packages: tuple[Requirement, ...] = ()
+    package_policy: PackagePolicy | None = None  # a server's; None: the operator's of this host
+    environment: Environment | str | None = None  # by its name, or as a server has found it
     files: Sequence[tuple[str, Data]] = ()
     stdin: Data | None = None
     is_interactive: bool = False  # more input may come while it runs
@@ -70,6 +77,8 @@ async def run(
     output: int | str = "10M",
     mounts: Mapping[str, str] | Sequence[Mount] = (),
     network: str | Iterable[str] | Mapping[str, Any] | Network | None = None,
+    packages: Iterable[str] | None = None,
+    environment: str | None = None,
     isolation: str = "auto",
     wall: AsyncWall | None = None,
     url: str | None = None,
@@ -80,12 +89,13 @@ async def run(
     With `language=None`, the language is recognized from the code.  A project consists of `files`, one of which is the
     `entry`; leave it out where the choice is obvious.  `isolation` selects the kind of isolation: "auto", "jail", or
     "e2b" (docs/e2b.md); a `wall` of your own takes precedence.  `network` says what the program may reach: nothing by
-    default (docs/network.md).
+    default (docs/network.md).  `packages` are installed before it starts: "polars", or for a JavaScript program
+    "lodash@4"; `environment` names one that has packages and files already (docs/packages.md).
     """
     limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
     job = checked_job(
         code, limits, language=language, entry=entry, stdin=stdin, args=args, env=env, files=files, check=check,
-        mounts=mounts, network=network,
+        mounts=mounts, network=network, packages=packages, environment=environment,
     )  # fmt: skip
     return await execute(place_for(url, api_key, isolation, wall), job)
 
@@ -104,6 +114,9 @@ def checked_job(
     check: str = "report",
     mounts: Mapping[str, str] | Sequence[Mount] = (),
     network: str | Iterable[str] | Mapping[str, Any] | Network | None = None,
+    packages: Iterable[str] | None = None,
+    package_policy: PackagePolicy | None = None,
+    environment: Environment | str | None = None,
     is_interactive: bool = False,
     is_counted: bool = True,
     is_last: bool = True,
@@ -138,6 +151,9 @@ def checked_job(
         checked_env(env),
         checked_mounts(mounts),
         checked_network(network),
+        checked_packages(packages, program.language or "python"),
+        package_policy,
+        environment,
         written,
         data,
         is_interactive,
@@ -164,6 +180,8 @@ async def execute(
         return await place.run(job)
     box = place.one_shot(job)
     try:
+        if job.packages:
+            await box.open()  # the time that it takes to install them is not the program's
         for path, data in job.files:
             await box.files.write(path, data, None, False)
         if not is_watched:

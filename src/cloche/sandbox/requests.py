@@ -22,8 +22,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cloche.model.environments import Environment
     from cloche.model.files import Mount
     from cloche.model.network import Network
+    from cloche.model.packages import Requirement
+    from cloche.packages.policy import PackagePolicy
     from cloche.sandbox.facts import ContextFacts
 
 _LONGEST_S = 366 * 86400
@@ -84,6 +87,9 @@ class SandboxRequest(Plain):
     env: dict[str, str]
     mounts: tuple[Mount, ...] = ()
     network: Network | None = None
+    packages: tuple[Requirement, ...] = ()
+    package_policy: PackagePolicy | None = None  # a server's; None: the operator's of this host
+    environment: Environment | str | None = None  # by its name, or as a server has found it
     lifetime: float | None = None
     tools: Any = None  # the owner's functions (tools.py)
     undo: bool = False

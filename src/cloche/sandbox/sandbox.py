@@ -15,7 +15,14 @@ from cloche.model.result import Result, Usage
 from cloche.sandbox.attempts import AsyncAttempt
 from cloche.sandbox.cells import AsyncCellEvents
 from cloche.sandbox.checkpoints import MAX_CHECKPOINTS, AsyncCheckpoint, AsyncCheckpoints
-from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts, checked_network
+from cloche.sandbox.checks import (
+    checked_code,
+    checked_data,
+    checked_env,
+    checked_mounts,
+    checked_network,
+    checked_packages,
+)
 from cloche.sandbox.commands import AsyncCommands, AsyncProgramEvents
 from cloche.sandbox.contexts import AsyncContext, AsyncContexts, AsyncQuiet
 from cloche.sandbox.files import AsyncFiles
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from cloche.sandbox.backend import AsyncBackend, AsyncCell
     from cloche.sandbox.facts import ContextFacts
     from cloche.sandbox.network import AsyncNetworkAccess
+    from cloche.sandbox.packages import AsyncPackages
     from cloche.walls.wall import AsyncWall
 
 MAX_HISTORY, MAX_CANDIDATES = 1000, 16
@@ -43,9 +51,11 @@ class AsyncSandbox:
     """A sandbox: sessions, files, programs, limits.  Use it in a `with` block, or `close` it.
 
     `network` says what the sandbox may reach: nothing by default, a list of hosts, "packages", "public", or a `Network`
-    (docs/network.md).  `timeout` limits each run without one; other limits apply to the sandbox as a whole.  `tools`
-    are functions of yours that code inside may call.  `undo` makes a checkpoint before every run.  `isolation` selects
-    the kind of isolation: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of your own takes precedence.
+    (docs/network.md).  `packages` are installed before anything runs: "polars", "httpx>=0.27", "npm:lodash@4";
+    `environment` names one that has packages and files already (docs/packages.md).  `timeout` limits each run without
+    one; other limits apply to the sandbox as a whole.  `tools` are functions of yours that code inside may call.
+    `undo` makes a checkpoint before every run.  `isolation` selects the kind of isolation: "auto", "jail", or "e2b"
+    (docs/e2b.md); a `wall` of your own takes precedence.
 
     With `url` (or CLOCHE_URL) the sandbox is on a server, and `api_key` (or CLOCHE_API_KEY) is the key for that server.
     `id` names an existing sandbox, which outlives the `with` block.  `metadata`, `idle_timeout`, `persistent` and
@@ -65,6 +75,8 @@ class AsyncSandbox:
         env: Mapping[str, str] | None = None,
         mounts: Mapping[str, str] | Sequence[Mount] = (),
         network: str | Iterable[str] | Mapping[str, Any] | Network | None = None,
+        packages: Iterable[str] | None = None,
+        environment: str | None = None,
         lifetime: float | None = None,
         tools: Mapping[str, Callable[..., Any]] | None = None,
         undo: bool = False,
@@ -85,6 +97,8 @@ class AsyncSandbox:
             env=checked_env(env),
             mounts=checked_mounts(mounts),
             network=checked_network(network),
+            packages=checked_packages(packages),
+            environment=environment,
             lifetime=checked_lifetime(lifetime),
             tools=AsyncTools(tools),
             undo=bool(undo),
@@ -111,6 +125,13 @@ class AsyncSandbox:
         from cloche.sandbox.network import AsyncNetworkAccess
 
         return AsyncNetworkAccess(self.backend.network)
+
+    @property
+    def packages(self) -> AsyncPackages:
+        """The packages that programs in the sandbox can import; more can be installed."""
+        from cloche.sandbox.packages import AsyncPackages
+
+        return AsyncPackages(self.backend.packages)
 
     @property
     def limits(self) -> Limits:
@@ -300,7 +321,7 @@ class AsyncSandbox:
 
         All contexts share their files; `files="copy"` gives the new one a copy of /sandbox as its working directory.
         """
-        source = await self._source(checkpoint, context)
+        source = await self.checkpoints.source(checkpoint, context)
         branch = await self.checkpoints.branch(checkpoint, source, files)
         self._history.append(Moment("branch", time(), branch.id))
         return branch
@@ -320,7 +341,7 @@ class AsyncSandbox:
     ) -> AsyncAttempt:
         """Run code in a branch and return its changes, to `keep()` or `discard()`."""
         checked, limit = checked_code(code), checked_timeout(timeout)
-        source = await self._idle(context)
+        source = await self.contexts.idle_to_branch(context)
         trial = await self.backend.checkpoints.attempt(source.facts, checked, limit)
         await self.refresh()
         return AsyncAttempt(self, trial)
@@ -341,7 +362,7 @@ class AsyncSandbox:
         if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
             raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")
         checked, limit = [checked_code(code) for code in candidates], checked_timeout(timeout)
-        source = await self._idle(context)
+        source = await self.contexts.idle_to_branch(context)
         best = await self.backend.checkpoints.best_of(source.facts, checked, score, limit)
         await self.refresh()
         return best
@@ -471,30 +492,3 @@ class AsyncSandbox:
         self._history.append(Moment("run", time(), where.id, code, error))
         if self._undo:
             await self.checkpoints.refresh()  # there is one from before the run
-
-    async def _source(
-        self, checkpoint: str | AsyncCheckpoint | None, context: str | AsyncContext | None
-    ) -> AsyncContext:
-        """The context to branch from; with a checkpoint, also one that was removed since."""
-        if checkpoint is not None:
-            name = "python" if context is None else context if isinstance(context, str) else context.id
-            for known in self.checkpoints.get(checkpoint).contexts:
-                if known.id == name:
-                    return known
-        return await self._python_context(context)
-
-    async def _python_context(self, context: str | AsyncContext | None) -> AsyncContext:
-        """A context to branch from, which the backend knows."""
-        where = self.contexts.choose(None, context)
-        if where.language != "python":
-            raise InvalidRun(f"Only Python contexts can be branched, and {where.id} is for {where.language}.")
-        await self.open()
-        await self.contexts.ensure(where)
-        return where
-
-    async def _idle(self, context: str | AsyncContext | None) -> AsyncContext:
-        """A context to branch from, in which nothing runs, not even code that called the tool that calls this."""
-        where = await self._python_context(context)
-        await where.take()
-        await where.free(None)
-        return where

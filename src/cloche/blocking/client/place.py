@@ -31,7 +31,14 @@ class ServerPlace:
 
     def one_shot(self, job: Job) -> ServerSandbox:
         """Return a sandbox for one program, for callers that follow the program while it runs."""
-        request = SandboxRequest(job.limits, job.env, job.mounts, network=job.network)
+        request = SandboxRequest(
+            job.limits,
+            job.env,
+            job.mounts,
+            network=job.network,
+            packages=job.packages,
+            environment=job.environment,
+        )
         return ServerSandbox(self._server, request, self._isolation)
 
     def run(self, job: Job) -> Result:
@@ -47,6 +54,8 @@ class ServerPlace:
             "files": {path: shapes.file(contents) for path, contents in job.files},
             "mounts": shapes.mounts(job.mounts),
             "network": shapes.network_fields(job.network),
+            "packages": shapes.packages_fields(job.packages),
+            "environment": job.environment,
             "isolation": self._isolation,
             **shapes.limits_fields(job.limits),
             **shapes.given("stdin", job.stdin),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from cloche.blocking.client.checkpoints import ServerCheckpoints
     from cloche.blocking.client.network import ServerNetwork
+    from cloche.blocking.client.packages import ServerPackages
     from cloche.blocking.client.ports import ServerPorts
     from cloche.blocking.client.server import Server
     from cloche.blocking.client.sessions import ServerSessions
@@ -44,6 +45,8 @@ class ServerSandbox:
             "env": self.env,
             "mounts": shapes.mounts(request.mounts),
             "network": shapes.network_fields(request.network),
+            "packages": shapes.packages_fields(request.packages),
+            "environment": request.environment,
             "ttl": request.lifetime,
             "idle_timeout": options.get("idle_timeout"),
             "metadata": self.metadata,
@@ -96,6 +99,13 @@ class ServerSandbox:
 
         return ServerNetwork(self)
 
+    @property
+    def packages(self) -> ServerPackages:
+        """The sandbox's packages."""
+        from cloche.blocking.client.packages import ServerPackages
+
+        return ServerPackages(self)
+
     # --- lifetime
 
     def open(self) -> None:
@@ -110,7 +120,9 @@ class ServerSandbox:
     def _open(self) -> None:
         if self.id is None:
             key = f"Idempotency-Key: {self._idempotency_key}\r\n"
-            answer = self.server.call("POST", "/v1/sandboxes", self._request, headers=key, safe=True)
+            takes_long = self._request["packages"] or self._request["environment"]  # minutes, if they are new
+            patience = {"timeout": None} if takes_long else {}
+            answer = self.server.call("POST", "/v1/sandboxes", self._request, headers=key, safe=True, **patience)
         else:
             answer = self.server.call("GET", f"/v1/sandboxes/{shapes.quoted(self.id)}")
             if answer["state"] != "alive":

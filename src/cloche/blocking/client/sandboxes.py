@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.model.network import Network
+    from cloche.model.packages import Requirement
 
 PREFIX = "sbx_"
 _SHOWN = 5  # sandboxes that an error message names
@@ -93,11 +94,24 @@ class ServerSandboxes:
         return ServerSandbox(self.server, request, "auto")
 
     def new(
-        self, metadata: Mapping[str, str], lifetime: float | None = None, network: Network | None = None
+        self,
+        metadata: Mapping[str, str],
+        lifetime: float | None = None,
+        network: Network | None = None,
+        packages: tuple[Requirement, ...] = (),
+        environment: str | None = None,
     ) -> ServerSandbox:
         """Return a new sandbox with the usual limits; it is made when it is opened."""
         options = {"metadata": metadata}
-        request = SandboxRequest(Limits(), {}, lifetime=lifetime, network=network, server_options=options)
+        request = SandboxRequest(
+            Limits(),
+            {},
+            lifetime=lifetime,
+            network=network,
+            packages=packages,
+            environment=environment,
+            server_options=options,
+        )
         return ServerSandbox(self.server, request, "auto")
 
     def kill(self, identity: str) -> None:

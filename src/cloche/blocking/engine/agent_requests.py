@@ -19,15 +19,18 @@ _HINTS = {28: "Delete files or allow more with disk=.", 116: "Read the file agai
 ANSWER_S = 60.0  # time for an agent to answer; files are in memory, so an agent that takes longer is stuck
 
 
-def ask(box: HostSandbox, request: dict[str, Any], window: int = frames.WINDOW) -> Operation:
-    """Send a request and return its operation, which the caller must close."""
+def ask(box: HostSandbox, request: dict[str, Any], window: int = frames.WINDOW, *, begun: bool = False) -> Operation:
+    """Send a request and return its operation, which the caller must close.
+
+    It creates the sandbox if need be; with `begun`, it is a part of the creation.
+    """
     operation = box.link.open(window)
     try:
         try:
             frame = frames.encode_json(operation.number, frames.CALL, request)
         except ValueError:
             raise InvalidRun("The request is too long.", hint="Shorten its texts.") from None
-        box.begin(frame)
+        (box.send(frame) if begun else box.begin(frame))
     except BaseException:
         box.link.close(operation)
         raise
@@ -54,9 +57,9 @@ def reply(box: HostSandbox, operation: Operation, about: str) -> dict[str, Any]:
             return decoded(payload)
 
 
-def call(box: HostSandbox, request: dict[str, Any], about: str) -> dict[str, Any]:
-    """Send a request that has a single answer."""
-    operation = ask(box, request)
+def call(box: HostSandbox, request: dict[str, Any], about: str, *, begun: bool = False) -> dict[str, Any]:
+    """Send a request that has a single answer; `begun`: see `ask`."""
+    operation = ask(box, request, begun=begun)
     try:
         return reply(box, operation, about)
     finally:

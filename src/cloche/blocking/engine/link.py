@@ -14,6 +14,10 @@ from cloche.blocking.io.streams import Stream
 from cloche.blocking.io.tasks import Condition, Lock, pause
 from cloche.wire import frames
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _collections_abc import Callable
+
 MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # most frames of one operation that no task has taken yet
 MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data in transit, and an answer
 _LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; a larger buffer takes long to allocate
@@ -57,6 +61,7 @@ class Link:
         self._reading = False
         self._sending = Lock()
         self._broken = ""
+        self.on_request: Callable[[bytes], None] | None = None  # called with each request that begins inside
         self._expected = _LITTLE  # size of the buffer for the next read
 
     def connect(self, stream: Stream) -> None:
@@ -168,6 +173,8 @@ class Link:
     def _dispatch(self, number: int, kind: int, payload: bytes) -> None:
         operation = self._operations.get(number)
         if operation is None:
+            if number == frames.REQUESTS and kind == frames.EVENT and self.on_request is not None:
+                self.on_request(payload)
             return
         if kind == frames.CREDIT:
             operation.input_credit += int.from_bytes(payload, "big")

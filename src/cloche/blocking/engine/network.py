@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cloche.blocking.engine.sandbox import HostSandbox
     from cloche.blocking.walls.wall import Hold
-    from cloche.engine.package_indexes import PackageIndexes
+    from cloche.packages.indexes import PackageIndexes
 
 _ANSWER_S = 20.0
 _WAITS_S = (0.01, 0.1, 1.0)
@@ -81,7 +81,7 @@ class HostNetwork:
     def variables(self) -> dict[str, str]:
         """The environment variables of programs that start now."""
         if self._indexes is None and any(each.kind in ("preset", "any") for each in self.network.allowed()):
-            from cloche.engine import package_indexes
+            from cloche.packages import indexes as package_indexes
 
             self._indexes = package_indexes.known()
         return variables(self.network, self._indexes, self._held_placeholders())
@@ -166,7 +166,7 @@ class HostNetwork:
         """The host's package indexes, if the policy names them: to find them takes a while, once."""
         if "packages" not in (*self.network.allow, *self.network.deny):
             return None
-        from cloche.engine import package_indexes
+        from cloche.packages import indexes as package_indexes
 
         return off_loop(_LONG, package_indexes.find)
 

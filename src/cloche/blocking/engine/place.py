@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cloche.blocking.sandbox.backend import Session
     from cloche.blocking.sandbox.one_shot import Job
     from cloche.blocking.walls.wall import Wall
+    from cloche.model.environments import Environment
     from cloche.model.result import Result
     from cloche.sandbox.requests import SandboxRequest
 
@@ -36,8 +37,12 @@ class HostPlace:
         for name, value in request.server_options.items():
             if value:
                 raise InvalidRun(f"{name}= needs a server.", hint="Say where it is, with url= or CLOCHE_URL; no wall=.")
+        environment = _environment(request.environment)
         order = Order(request.limits, request.mounts, None, request.lifetime)
-        box = HostSandbox(order, request.env, self._wall, request.network)
+        env = request.env if environment is None else {**environment.env, **request.env}
+        box = HostSandbox(
+            order, env, self._wall, request.network, request.packages, request.package_policy, environment
+        )
         box.sessions = HostSessions(box, request.tools)
         box.checkpoints = HostCheckpoints(box, session, request.checkpoints, request.undo)
         return box
@@ -52,8 +57,20 @@ class HostPlace:
             from cloche.engine.building import CHECK_S
 
             lifetime = None if limits.build_timeout_s is None else lifetime + limits.build_timeout_s + CHECK_S
-        return HostSandbox(Order(limits, job.mounts, imports, lifetime), job.env, self._wall, job.network)
+        environment = _environment(job.environment)
+        order = Order(limits, job.mounts, imports, lifetime)
+        env = job.env if environment is None else {**environment.env, **job.env}
+        return HostSandbox(order, env, self._wall, job.network, job.packages, job.package_policy, environment)
 
     def run(self, job: Job) -> Result:
         """Never called for this host: a sandbox here takes one round trip anyway."""
         raise NotImplementedError
+
+
+def _environment(given: Environment | str | None) -> Environment | None:
+    """The environment that a caller named, or that a server has found for its caller."""
+    if not isinstance(given, str):
+        return given
+    from cloche.packages import of_this_host
+
+    return of_this_host.find_environment(given)

@@ -7,26 +7,32 @@ from _weakref import ref
 from time import monotonic
 
 from cloche.blocking.engine.link import Link, Lost
-from cloche.blocking.io.tasks import Job, Lock
-from cloche.errors import Gone, SandboxFailed
+from cloche.blocking.io.tasks import Job, Lock, off_loop
+from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.model.order import FirstCommand, Order, Spent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _collections_abc import Mapping
+    from _collections_abc import Mapping, Sequence
 
     from cloche.blocking.engine.checkpoints import HostCheckpoints
     from cloche.blocking.engine.files import HostFiles
     from cloche.blocking.engine.network import HostNetwork
+    from cloche.blocking.engine.packages import HostPackages
     from cloche.blocking.engine.ports import HostPorts
     from cloche.blocking.engine.programs import HostPrograms
     from cloche.blocking.engine.sessions import HostSessions
     from cloche.blocking.walls.wall import Hold, Wall
+    from cloche.model.environments import Environment
     from cloche.model.network import Network
     from cloche.model.network_attempt import NetworkAttempt
+    from cloche.model.packages import Requirement
     from cloche.model.result import Usage
+    from cloche.packages.broker import Provided
+    from cloche.packages.policy import PackagePolicy
 
+_LONG = 1 << 20  # work that always goes to a thread
 MAX_FIRST = 64 << 10  # bytes that can be sent to an agent before it reads
 _REASONS = {"memory": "it needed too much memory", "timeout": "its time was up", "closed": "it was closed"}
 
@@ -44,7 +50,16 @@ class HostSandbox:
     sessions: HostSessions  # only set for sandboxes with sessions: engine/place.py
     checkpoints: HostCheckpoints
 
-    def __init__(self, order: Order, env: dict[str, str], wall: Wall, network: Network | None = None) -> None:
+    def __init__(
+        self,
+        order: Order,
+        env: dict[str, str],
+        wall: Wall,
+        network: Network | None = None,
+        packages: Sequence[Requirement] = (),
+        package_policy: PackagePolicy | None = None,
+        environment: Environment | None = None,
+    ) -> None:
         self.limits = order.limits
         self._order, self.env, self._wall = order, env, wall
         self.wall = wall.name
@@ -63,8 +78,16 @@ class HostSandbox:
         self._files: HostFiles | None = None
         self._programs: HostPrograms | None = None
         self._network: HostNetwork | None = None  # while nothing has asked for one
+        self._packages: HostPackages | None = None
+        self.begin_with(packages, package_policy)
+        self._has_packages = True  # false while they are being installed, and nothing may run yet
+        self.environment = environment  # that the sandbox was started from
         if network is not None and not network.is_none:
             self._network = self._make_network(network)
+
+    def begin_with(self, packages: Sequence[Requirement], policy: PackagePolicy | None) -> None:
+        """Have these packages installed before anything runs; the policy is for later installs, too."""
+        self._wanted, self._package_policy = packages, policy
 
     # --- parts
 
@@ -101,6 +124,15 @@ class HostSandbox:
 
             self._network = self._make_network(Network())
         return self._network
+
+    @property
+    def packages(self) -> HostPackages:
+        """The sandbox's packages."""
+        if self._packages is None:
+            from cloche.blocking.engine.packages import HostPackages
+
+            self._packages = HostPackages(self, self._package_policy)
+        return self._packages
 
     def _make_network(self, network: Network) -> HostNetwork:
         from cloche.blocking.engine.network import HostNetwork
@@ -139,21 +171,54 @@ class HostSandbox:
         """
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
-        if self._hold is None:
+        if self._hold is None or not self._has_packages:
             with self._opening:
                 if self._hold is None:
-                    hold = self._wall.hold(self._order, first if self._network is None else b"")
+                    if self.environment is not None:
+                        self._begin_environment(self.environment)
+                    provided = self.packages.provide(self._wanted) if self._wanted else ()
+                    sends_first = self._network is None and not provided
+                    hold = self._wall.hold(self._order, first if sends_first else b"")
                     if self._network is not None:
                         self._begin_network(self._network, hold)
                     self.link.connect(hold.stream)
+                    self.link.on_request = self._requested
+                    self._has_packages = not provided
                     self._hold = hold
                     _holds[ref(self, _forgotten)] = hold
+                    if provided:
+                        self._attach(provided, hold)
                     if self._network is not None:
                         self._network.furnish()
-                    return self._network is None
+                    return sends_first
         elif self._network is not None:
             self._network.ensure()
         return False
+
+    def _attach(self, provided: Sequence[Provided], hold: Hold) -> None:
+        """Show the packages in the sandbox before any program can run; without them, the sandbox ends."""
+        try:
+            for each in provided:
+                self.packages.attach(each)
+        except BaseException:
+            self._ended = True
+            hold.abandon()
+            raise
+        self._has_packages = True
+
+    def _begin_environment(self, environment: Environment) -> None:
+        """Check the layers of the sandbox's environment, and keep them for as long as it lives."""
+        from cloche.packages import of_this_host
+
+        if self._wall.name != "jail":
+            raise InvalidRun(
+                f"Environments are for sandboxes of this host, and not of {self._wall.name}.",
+                hint="Leave out the environment, or use isolation='jail'.",
+            )
+        # In a thread: layers that are lost are made again, which can take minutes.
+        mount, uses = off_loop(_LONG, lambda: of_this_host.mount(environment))
+        self.packages.keep(uses)
+        self._order = self._order.replace(environment=mount)
 
     def _begin_network(self, network: HostNetwork, hold: Hold) -> None:
         """Put the network policy in force before any program can run."""
@@ -162,6 +227,10 @@ class HostSandbox:
         except BaseException:
             hold.abandon()
             raise
+
+    def _requested(self, payload: bytes) -> None:
+        """A program inside wants packages."""
+        self.packages.serve(payload)
 
     def held(self) -> Hold:
         """Return the wall's hold on the sandbox, once it is created."""
@@ -178,6 +247,8 @@ class HostSandbox:
         self._ended = self.closed = True
         if self._network is not None:
             self._network.close()
+        if self._packages is not None:
+            self._packages.close()
         if self._hold is not None:
             try:
                 self._hold.end()
@@ -195,6 +266,8 @@ class HostSandbox:
         self._ended = True
         if self._network is not None:
             self._network.close()
+        if self._packages is not None:
+            self._packages.close()
         if self._hold is not None:
             self._hold.abandon()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _collections_abc import Callable, Mapping, Sequence
-from _thread import LockType, RLock, allocate_lock
+from _thread import LockType, RLock, allocate_lock, start_new_thread
 from time import sleep
 
 TYPE_CHECKING = False
@@ -82,6 +82,11 @@ def off_loop(_size: int, work: Callable[[], T], _large: int = 0) -> T:
     return work()
 
 
+def in_own_thread(work: Callable[[], T]) -> T:
+    """Do work; the caller's own thread waits for nobody else."""
+    return work()
+
+
 def at_once(jobs: Sequence[Callable[[], T]]) -> list[T]:
     """Do these jobs side by side; their values."""
     from concurrent.futures import ThreadPoolExecutor
@@ -103,6 +108,11 @@ class Job:
     def give_up(self, late: Callable[[Any], None]) -> None:
         """Pass the value to `late`."""
         late(self._value)
+
+
+def start_aside(work: Callable[[], None]) -> None:
+    """Do work that nobody waits for, and that raises nothing."""
+    start_new_thread(work, ())
 
 
 def pause(seconds: float) -> None:

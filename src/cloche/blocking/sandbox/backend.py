@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cloche.blocking.sandbox.one_shot import Job
+    from cloche.model.installs import FoundPackages, Install, InstalledPackage
     from cloche.model.network import Network, NetworkPolicy
     from cloche.model.network_attempt import NetworkAttempt
+    from cloche.model.packages import Requirement
     from cloche.sandbox.checks import Data
     from cloche.sandbox.requests import CellRequest, Command, Program, SandboxRequest
 
@@ -90,6 +92,10 @@ class Backend(Protocol):
     @property
     def network(self) -> NetworkBackend:
         """The sandbox's access to the network."""
+
+    @property
+    def packages(self) -> PackagesBackend:
+        """The sandbox's packages."""
 
     @property
     def programs(self) -> ProgramsBackend:
@@ -259,6 +265,22 @@ class NetworkBackend(Protocol):
 
     def log(self, since: int) -> list[NetworkAttempt]:
         """List the attempts with a number above this one, the oldest first."""
+
+
+class PackagesBackend(Protocol):
+    """The packages of one sandbox."""
+
+    def install(self, requirements: Sequence[Requirement]) -> Install:
+        """Install packages, all that they need included."""
+
+    def list(self) -> list[InstalledPackage]:
+        """List the packages that programs find."""
+
+    def uninstall(self, names: Sequence[str], language: str) -> Sequence[str]:
+        """Remove packages that were installed in the sandbox; return those that were there."""
+
+    def search(self, text: str, language: str) -> FoundPackages:
+        """Look for packages in the index."""
 
 
 class ProgramsBackend(Protocol):

@@ -62,6 +62,15 @@ class Checkpoints:
         self._by_id: dict[str, Checkpoint] = {}
         self._taking = Lock()  # one at a time, or two could have the same name
 
+    def source(self, checkpoint: str | Checkpoint | None, context: str | Context | None) -> Context:
+        """Return the context to branch from; with a checkpoint, also one that was removed since."""
+        if checkpoint is not None:
+            name = "python" if context is None else context if isinstance(context, str) else context.id
+            for known in self.get(checkpoint).contexts:
+                if known.id == name:
+                    return known
+        return self._box.contexts.to_branch(context)
+
     def list(self) -> list[Checkpoint]:
         """List all checkpoints, oldest first."""
         return list(self._by_id.values())

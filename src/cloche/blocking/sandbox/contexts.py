@@ -224,6 +224,22 @@ class Contexts:
             raise Gone(f"There is no context {name!r:.100}.", hint=_OTHERS)
         return self._by_id[name]
 
+    def to_branch(self, context: str | Context | None) -> Context:
+        """Return a context to branch from, which the backend knows."""
+        where = self.choose(None, context)
+        if where.language != "python":
+            raise InvalidRun(f"Only Python contexts can be branched, and {where.id} is for {where.language}.")
+        self._box.open()
+        self.ensure(where)
+        return where
+
+    def idle_to_branch(self, context: str | Context | None) -> Context:
+        """Return one in which nothing runs, not even code that called the tool that calls this."""
+        where = self.to_branch(context)
+        where.take()
+        where.free(None)
+        return where
+
     def choose(self, language: str | None, context: str | Context | None) -> Context:
         """Return the named context, or the default one of a language (Python) if none is named."""
         if context is None:

@@ -25,6 +25,7 @@ from cloche.sandbox.checks import (
     checked_files,
     checked_mounts,
     checked_network,
+    checked_packages,
     checked_path,
 )
 from cloche.sandbox.requests import Program
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
 
     from cloche.blocking.sandbox.backend import Place
     from cloche.blocking.walls.wall import Wall
+    from cloche.model.environments import Environment
     from cloche.model.network import Network
+    from cloche.model.packages import Requirement
+    from cloche.packages.policy import PackagePolicy
     from cloche.sandbox.checks import Data
 
 
@@ -47,6 +51,9 @@ class Job(Plain):
     env: dict[str, str]
     mounts: tuple[Mount, ...] = ()
     network: Network | None = None
+    packages: tuple[Requirement, ...] = ()
+    package_policy: PackagePolicy | None = None  # a server's; None: the operator's of this host
+    environment: Environment | str | None = None  # by its name, or as a server has found it
     files: Sequence[tuple[str, Data]] = ()
     stdin: Data | None = None
     is_interactive: bool = False  # more input may come while it runs
@@ -71,6 +78,8 @@ def run(
     output: int | str = "10M",
     mounts: Mapping[str, str] | Sequence[Mount] = (),
     network: str | Iterable[str] | Mapping[str, Any] | Network | None = None,
+    packages: Iterable[str] | None = None,
+    environment: str | None = None,
     isolation: str = "auto",
     wall: Wall | None = None,
     url: str | None = None,
@@ -81,12 +90,13 @@ def run(
     With `language=None`, the language is recognized from the code.  A project consists of `files`, one of which is the
     `entry`; leave it out where the choice is obvious.  `isolation` selects the kind of isolation: "auto", "jail", or
     "e2b" (docs/e2b.md); a `wall` of your own takes precedence.  `network` says what the program may reach: nothing by
-    default (docs/network.md).
+    default (docs/network.md).  `packages` are installed before it starts: "polars", or for a JavaScript program
+    "lodash@4"; `environment` names one that has packages and files already (docs/packages.md).
     """
     limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
     job = checked_job(
         code, limits, language=language, entry=entry, stdin=stdin, args=args, env=env, files=files, check=check,
-        mounts=mounts, network=network,
+        mounts=mounts, network=network, packages=packages, environment=environment,
     )  # fmt: skip
     return execute(place_for(url, api_key, isolation, wall), job)
 
@@ -105,6 +115,9 @@ def checked_job(
     check: str = "report",
     mounts: Mapping[str, str] | Sequence[Mount] = (),
     network: str | Iterable[str] | Mapping[str, Any] | Network | None = None,
+    packages: Iterable[str] | None = None,
+    package_policy: PackagePolicy | None = None,
+    environment: Environment | str | None = None,
     is_interactive: bool = False,
     is_counted: bool = True,
     is_last: bool = True,
@@ -139,6 +152,9 @@ def checked_job(
         checked_env(env),
         checked_mounts(mounts),
         checked_network(network),
+        checked_packages(packages, program.language or "python"),
+        package_policy,
+        environment,
         written,
         data,
         is_interactive,
@@ -165,6 +181,8 @@ def execute(
         return place.run(job)
     box = place.one_shot(job)
     try:
+        if job.packages:
+            box.open()  # the time that it takes to install them is not the program's
         for path, data in job.files:
             box.files.write(path, data, None, False)
         if not is_watched:

@@ -23,7 +23,14 @@ from cloche.model.files import Mount
 from cloche.model.history import Best, Moment, Restored, VariableList
 from cloche.model.limits import Limits
 from cloche.model.result import Result, Usage
-from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts, checked_network
+from cloche.sandbox.checks import (
+    checked_code,
+    checked_data,
+    checked_env,
+    checked_mounts,
+    checked_network,
+    checked_packages,
+)
 from cloche.sandbox.requests import CellRequest, SandboxRequest, checked_lifetime, checked_program, checked_timeout
 
 TYPE_CHECKING = False
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
 
     from cloche.blocking.sandbox.backend import Backend, Cell
     from cloche.blocking.sandbox.network import NetworkAccess
+    from cloche.blocking.sandbox.packages import Packages
     from cloche.blocking.walls.wall import Wall
     from cloche.model.network import Network
     from cloche.sandbox.facts import ContextFacts
@@ -44,9 +52,11 @@ class Sandbox:
     """A sandbox: sessions, files, programs, limits.  Use it in a `with` block, or `close` it.
 
     `network` says what the sandbox may reach: nothing by default, a list of hosts, "packages", "public", or a `Network`
-    (docs/network.md).  `timeout` limits each run without one; other limits apply to the sandbox as a whole.  `tools`
-    are functions of yours that code inside may call.  `undo` makes a checkpoint before every run.  `isolation` selects
-    the kind of isolation: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of your own takes precedence.
+    (docs/network.md).  `packages` are installed before anything runs: "polars", "httpx>=0.27", "npm:lodash@4";
+    `environment` names one that has packages and files already (docs/packages.md).  `timeout` limits each run without
+    one; other limits apply to the sandbox as a whole.  `tools` are functions of yours that code inside may call.
+    `undo` makes a checkpoint before every run.  `isolation` selects the kind of isolation: "auto", "jail", or "e2b"
+    (docs/e2b.md); a `wall` of your own takes precedence.
 
     With `url` (or CLOCHE_URL) the sandbox is on a server, and `api_key` (or CLOCHE_API_KEY) is the key for that server.
     `id` names an existing sandbox, which outlives the `with` block.  `metadata`, `idle_timeout`, `persistent` and
@@ -66,6 +76,8 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         mounts: Mapping[str, str] | Sequence[Mount] = (),
         network: str | Iterable[str] | Mapping[str, Any] | Network | None = None,
+        packages: Iterable[str] | None = None,
+        environment: str | None = None,
         lifetime: float | None = None,
         tools: Mapping[str, Callable[..., Any]] | None = None,
         undo: bool = False,
@@ -86,6 +98,8 @@ class Sandbox:
             env=checked_env(env),
             mounts=checked_mounts(mounts),
             network=checked_network(network),
+            packages=checked_packages(packages),
+            environment=environment,
             lifetime=checked_lifetime(lifetime),
             tools=Tools(tools),
             undo=bool(undo),
@@ -112,6 +126,13 @@ class Sandbox:
         from cloche.blocking.sandbox.network import NetworkAccess
 
         return NetworkAccess(self.backend.network)
+
+    @property
+    def packages(self) -> Packages:
+        """The packages that programs in the sandbox can import; more can be installed."""
+        from cloche.blocking.sandbox.packages import Packages
+
+        return Packages(self.backend.packages)
 
     @property
     def limits(self) -> Limits:
@@ -299,7 +320,7 @@ class Sandbox:
 
         All contexts share their files; `files="copy"` gives the new one a copy of /sandbox as its working directory.
         """
-        source = self._source(checkpoint, context)
+        source = self.checkpoints.source(checkpoint, context)
         branch = self.checkpoints.branch(checkpoint, source, files)
         self._history.append(Moment("branch", time(), branch.id))
         return branch
@@ -317,7 +338,7 @@ class Sandbox:
     def attempt(self, code: str, *, context: str | Context | None = None, timeout: float | None = None) -> Attempt:
         """Run code in a branch and return its changes, to `keep()` or `discard()`."""
         checked, limit = checked_code(code), checked_timeout(timeout)
-        source = self._idle(context)
+        source = self.contexts.idle_to_branch(context)
         trial = self.backend.checkpoints.attempt(source.facts, checked, limit)
         self.refresh()
         return Attempt(self, trial)
@@ -338,7 +359,7 @@ class Sandbox:
         if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
             raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")
         checked, limit = [checked_code(code) for code in candidates], checked_timeout(timeout)
-        source = self._idle(context)
+        source = self.contexts.idle_to_branch(context)
         best = self.backend.checkpoints.best_of(source.facts, checked, score, limit)
         self.refresh()
         return best
@@ -468,28 +489,3 @@ class Sandbox:
         self._history.append(Moment("run", time(), where.id, code, error))
         if self._undo:
             self.checkpoints.refresh()  # there is one from before the run
-
-    def _source(self, checkpoint: str | Checkpoint | None, context: str | Context | None) -> Context:
-        """The context to branch from; with a checkpoint, also one that was removed since."""
-        if checkpoint is not None:
-            name = "python" if context is None else context if isinstance(context, str) else context.id
-            for known in self.checkpoints.get(checkpoint).contexts:
-                if known.id == name:
-                    return known
-        return self._python_context(context)
-
-    def _python_context(self, context: str | Context | None) -> Context:
-        """A context to branch from, which the backend knows."""
-        where = self.contexts.choose(None, context)
-        if where.language != "python":
-            raise InvalidRun(f"Only Python contexts can be branched, and {where.id} is for {where.language}.")
-        self.open()
-        self.contexts.ensure(where)
-        return where
-
-    def _idle(self, context: str | Context | None) -> Context:
-        """A context to branch from, in which nothing runs, not even code that called the tool that calls this."""
-        where = self._python_context(context)
-        where.take()
-        where.free(None)
-        return where

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _ANSWER_S = 20.0  # a warden that says nothing for so long is broken
 _MOST_LISTENERS = 250  # the kernel sends 253 descriptors at a time
+_LAYER_HINT = "Use isolation='jail' for packages."
 _ANSWERS = ("usage", "paused", "refused")  # to one request each; "ended" is the end of all
 
 
@@ -88,17 +89,29 @@ class LeashHold:
         """See `Hold`."""
         ours, theirs = sockets.pair()
         try:
-            with self._asking:
-                if self._spent is not None:
-                    raise SandboxFailed("The sandbox has ended.", hint="Make a new one.")
-                request = leash_messages.encode(listen=list(ports))
-                try:
-                    self._leash.send_with(request, (theirs.fileno(),))
-                except OSError as problem:
-                    raise SandboxFailed("The sandbox has ended.", hint="Make a new one.") from problem
+            self._send_socket(theirs, listen=list(ports))
             theirs.close()
             readable(ours.fileno(), _ANSWER_S)
             return _listeners(ours)
+        finally:
+            theirs.close()
+            ours.close()
+
+    def mount_layer(self, folder: str, identity: tuple[int, int], number: int) -> None:
+        """See `Hold`."""
+        ours, theirs = sockets.pair()
+        try:
+            sockets.send(ours, marshal.dumps((folder, identity, number)))
+            self._send_socket(theirs, layer=True)
+            theirs.close()
+            readable(ours.fileno(), _ANSWER_S)
+            try:
+                data = ours.recv(leash_messages.MAX_MESSAGE, sockets.DONTWAIT)
+            except OSError:
+                data = b""
+            answer = marshal.loads(data) if data else {"failed": "the sandbox has ended, or its wall cannot do it"}
+            if "failed" in answer:
+                raise Refused(f"The packages cannot be shown to the sandbox: {answer['failed']}.", _LAYER_HINT)
         finally:
             theirs.close()
             ours.close()
@@ -153,6 +166,16 @@ class LeashHold:
         deadline = monotonic() + _ANSWER_S
         while self._spent is None and self._awaited:
             self._read_message(deadline)
+
+    def _send_socket(self, end: sockets.Socket, **message: Any) -> None:
+        """Send a request that carries a socket, on which the warden answers."""
+        with self._asking:
+            if self._spent is not None:
+                raise SandboxFailed("The sandbox has ended.", hint="Make a new one.")
+            try:
+                self._leash.send_with(leash_messages.encode(**message), (end.fileno(),))
+            except OSError as problem:
+                raise SandboxFailed("The sandbox has ended.", hint="Make a new one.") from problem
 
     def _raise_failure(self) -> None:
         problem, self._unraised = self._unraised, None

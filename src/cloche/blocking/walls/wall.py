@@ -34,6 +34,12 @@ class Hold(Protocol):
         way to open them.
         """
 
+    def mount_layer(self, folder: str, identity: tuple[int, int], number: int) -> None:
+        """Show a folder of the host, read-only, in the sandbox's slot of this number (wire/layers.py).
+
+        `identity` is the folder's device and inode when it was checked.  Raises Refused where the wall cannot do it.
+        """
+
     def ended(self) -> str:
         """Wait until the sandbox has ended, and return the reason: "timeout", "memory", "closed", "failed" or "lost".
 

@@ -37,13 +37,13 @@ class Jail:
         """Claim a sandbox.  It may still be in the making when this returns; messages to it wait for it."""
         mounts = [give(mount) for mount in order.mounts]
         data = order_data(order.limits, mounts)
-        is_usual = order.imports is not None and data == _USUAL
+        is_usual = order.imports is not None and data == _USUAL and order.environment is None
         data["lifetime_s"] = order.lifetime_s
         data["first_command"] = _command_data(order.first_command)
         reason = ""
         for _ in range(2):  # a nursery that was killed is replaced, once
             try:
-                nursery = self._nurseries.choose(order.imports)
+                nursery = self._nurseries.choose(order.imports, order.environment)
                 ends = nursery.standing.use(data, first) if is_usual else None
                 stream, leash = ends or _claim(nursery.control, data, mounts, first)
             except BrokenPipeError as problem:

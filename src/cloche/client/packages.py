@@ -1,0 +1,42 @@
+"""The packages of a sandbox on a server."""
+
+from __future__ import annotations
+
+from cloche.client import shapes
+from cloche.model.installs import FoundPackages, Install, InstalledPackage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _collections_abc import Sequence
+
+    from cloche.client.sandbox import AsyncServerSandbox
+    from cloche.model.packages import Requirement
+
+    Names = list[str]  # within the class, `list` is a method
+
+
+class AsyncServerPackages:
+    """Installs, lists, removes and finds the packages of one sandbox."""
+
+    def __init__(self, sandbox: AsyncServerSandbox) -> None:
+        self._sandbox = sandbox
+
+    async def install(self, requirements: Sequence[Requirement]) -> Install:
+        """Install packages, all that they need included."""
+        body = {"packages": shapes.packages_fields(requirements)}
+        return shapes.install(await self._sandbox.call("POST", "/packages", body, timeout=None))
+
+    async def list(self) -> list[InstalledPackage]:
+        """List the packages that programs find."""
+        return [shapes.installed_package(each) for each in await self._sandbox.items("/packages")]
+
+    async def uninstall(self, names: Sequence[str], language: str) -> Names:
+        """Remove packages that were installed in the sandbox; return those that were there."""
+        query = "&".join((f"language={language}", *(f"name={shapes.quoted(name)}" for name in names)))
+        answer = await self._sandbox.call("DELETE", f"/packages?{query}", timeout=None)
+        return [str(name) for name in answer["removed"]]
+
+    async def search(self, text: str, language: str) -> FoundPackages:
+        """Look for packages in the index that the server uses."""
+        path = f"/v1/packages/search?language={language}&q={shapes.quoted(text)}"
+        return shapes.found_packages(await self._sandbox.server.call("GET", path, timeout=None))
