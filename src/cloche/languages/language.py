@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 HOME = "/sandbox"  # paths in a project are relative to this folder
 _LOOKED_AT = 256 << 10  # characters of a source
+# Before the words of a step: the ecosystem, the project's folder, and a program that is to find the dependencies of the
+# manifests there.  A sandbox of a wall that cannot provide them runs the program alone.
+WITH_DEPENDENCIES = (
+    *("sh", "-c"),
+    'command -v with-dependencies > /dev/null && exec with-dependencies "$@"; shift 2; exec "$@"',
+    "sh",
+)
 SCRATCH = "/tmp/build"  # compilers leave their output here, and the steps of a plan find it here
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from cloche.languages.diagnostics import by_lines
-from cloche.languages.language import SCRATCH, Failure, Language, Plan, Preparation, Project, Step
+from cloche.languages.language import SCRATCH, WITH_DEPENDENCIES, Failure, Language, Plan, Preparation, Project, Step
 from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
@@ -29,7 +29,11 @@ def plan(project: Project, found: FoundTools) -> Plan:
     if found.prepared is not None:
         options += ["-prepared", found.prepared]
     environment = {"GOMAXPROCS": _cores(project, 2), "GOGC": "off", "GOMEMLIMIT": str(project.memory // 3)}
-    build = Step("compile", (builder, *options, project.entry), cwd=scratch, env=environment)
+    command = (builder, *options, project.entry)
+    is_vendored = any(name.startswith("vendor/") for name in project.files)
+    if "require" in project.texts.get("go.mod", "") and not is_vendored:
+        command = (*WITH_DEPENDENCIES, "go", project.root, *command)
+    build = Step("compile", command, cwd=scratch, env=environment)
     run = (program, "-test.v") if project.entry.endswith("_test.go") else (program,)
     # As many threads as cores: on a big host Go would start more than a sandbox may have.  GOMEMLIMIT makes the garbage
     # collector work harder; it does not limit the program.
@@ -149,6 +153,7 @@ LANGUAGE = Language(
     plan=plan,
     entries=("cmd/main.go", "app.go", "server.go"),
     manifests=("go.mod",),
+    reads=("go.mod",),
     diagnose=diagnose,
     explain=explain,
     preparation=Preparation("the standard library, compiled (a minute, 100 MB)", prepare, version=3),

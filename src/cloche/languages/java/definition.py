@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from cloche.languages.diagnostics import MAX_DIAGNOSTICS, number, shown_name
-from cloche.languages.language import SCRATCH, Failure, Language, Plan, Preparation, Project, Step
+from cloche.languages.language import SCRATCH, WITH_DEPENDENCIES, Failure, Language, Plan, Preparation, Project, Step
 from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
@@ -38,11 +38,22 @@ def plan(project: Project, found: FoundTools) -> Plan:
     words = (project.root, project.entry, scratch, *(("alone",) if project.snippet else ()))
     # The compiler's heap may use all memory: if that is not enough, the wall ends the compiler and reports why.
     compiler = (*_machine(found, project, project.memory, 2), "-XX:TieredStopAtLevel=1", *builder, *words)
+    if _needs_jars(project.texts.get("pom.xml", "")) and not any(name.endswith(".jar") for name in project.files):
+        compiler = (*WITH_DEPENDENCIES, "maven", project.root, *compiler)
     build = Step("compile", compiler, cwd=found.prepared or scratch)
     archive = () if found.prepared is None else (f"-XX:SharedArchiveFile={found.prepared}/program.jsa",)
     heap = max(16 << 20, (project.memory - _ROOM) // 4 * 3)
     run = (*_machine(found, project, heap, 1), *archive, f"@{scratch}/run")
     return Plan(run=run, before=(*before, build), files=files)
+
+
+def _needs_jars(model: str) -> bool:
+    """Tell whether a pom.xml names dependencies of the program, not only of its tests."""
+    from re import DOTALL, findall, search, sub
+
+    own = sub(r"(?s)<!--.*?-->|<(dependencyManagement|build|profiles)>.*?</\1>", "", model)
+    found = findall("<dependency>(.*?)</dependency>", own, DOTALL)
+    return any(search(r"<scope>\s*(?:test|provided)\s*</scope>", each) is None for each in found)
 
 
 def _machine(found: FoundTools, project: Project, heap: int, least: int) -> tuple[str, ...]:
@@ -281,11 +292,12 @@ LANGUAGE = Language(
     plan=plan,
     entries=("App.java", "Application.java", "Program.java", "Solution.java"),
     manifests=("pom.xml",),
+    reads=("pom.xml",),
     manifest_entries=manifest_entries,
     diagnose=diagnose,
     explain=explain,
     kernel={"fork": "java", "needs": "javac", "ends_input": True},
-    preparation=Preparation("the compiler and the classes that programs use, loaded (60 MB)", prepare, version=6),
+    preparation=Preparation("the compiler and the classes that programs use, loaded (60 MB)", prepare, version=8),
     hello="""public class Main {
     public static void main(String[] args) {
         System.out.println("Hello from Java");

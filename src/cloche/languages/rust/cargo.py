@@ -30,7 +30,6 @@ class Manifest(Plain):
     features: tuple[str, ...]  # the enabled ones
     library: str  # path of the library's root; "" if there is none
     library_name: str
-    foreign: tuple[str, ...]  # crates that are not part of the project
     simple: bool  # can be compiled without Cargo
     binaries: Mapping[str, str]  # path of each program's root, and its name
     package: Mapping[str, Any]
@@ -70,7 +69,6 @@ def _understood(manifest: dict[str, Any], project: Project) -> Manifest:
         tuple(_features(manifest.get("features", {}))),
         library if project.has(library) else "",
         str(manifest.get("lib", {}).get("name", name)).replace("-", "_"),
-        tuple(_foreign(manifest)),
         simple,
         {str(each["path"]): str(each["name"]) for each in manifest.get("bin", ()) if "path" in each},
         package,
@@ -87,17 +85,6 @@ def _features(features: dict[str, list[str]]) -> list[str]:
             on.append(feature)
             waiting += [name for name in features.get(feature, ()) if name in features]
     return on
-
-
-def _foreign(manifest: dict[str, Any]) -> list[str]:
-    """List the crates that would have to be downloaded."""
-    places = [manifest, *manifest.get("target", {}).values()]
-    wanted = {name: given for place in places for kind in _DEPENDENCIES for name, given in place.get(kind, {}).items()}
-    return sorted(
-        name
-        for name, given in wanted.items()
-        if not (isinstance(given, dict) and ("path" in given or given.get("optional")))
-    )
 
 
 def environment(manifest: Manifest, root: str, crate: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Rust: rustc compiles files and simple projects; Cargo builds the others, offline."""
+"""Rust: rustc compiles files and simple projects; Cargo builds the others, offline, with crates of Cloche's cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 
 from cloche.languages.diagnostics import MAX_DIAGNOSTICS, number, shown_name
-from cloche.languages.language import SCRATCH, Failure, Language, Plan, Project, Step
+from cloche.languages.language import SCRATCH, WITH_DEPENDENCIES, Failure, Language, Plan, Project, Step
 from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
@@ -73,8 +73,6 @@ def plan(project: Project, found: FoundTools) -> Plan:
         from cloche.languages.rust import cargo
 
         manifest = cargo.read(project)
-        if manifest is not None and manifest.foreign and not _is_vendored(project):
-            return Plan(run=(), missing=_what_is_missing(manifest))
         if manifest is not None and manifest.simple:
             return _by_manifest(project, found, manifest)
         return _by_cargo(project, found, manifest)
@@ -137,7 +135,7 @@ def _by_manifest(project: Project, found: FoundTools, manifest: Manifest) -> Pla
 
 
 def _by_cargo(project: Project, found: FoundTools, manifest: Manifest | None) -> Plan:
-    """Let Cargo build the project from the files that are there."""
+    """Let Cargo build the project, from the files that are there and from crates that Cloche provides."""
     cargo = f"{os.path.dirname(found['rustc'])}/cargo"
     if not os.path.exists(f"{os.path.dirname(found.on_host)}/cargo"):
         return Plan(run=(), missing="This project needs Cargo, which is not installed on this host.")
@@ -149,6 +147,8 @@ def _by_cargo(project: Project, found: FoundTools, manifest: Manifest | None) ->
     if _is_vendored(project) and not project.has(".cargo/config.toml"):
         command += ["--config", 'source.crates-io.replace-with="vendored"']
         command += ["--config", 'source.vendored.directory="vendor"']
+    if not _is_vendored(project):
+        command = [*WITH_DEPENDENCIES, "cargo", project.root, *command]
     env = {"CARGO_HOME": f"{SCRATCH}/cargo", "CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_INCREMENTAL": "0"}
     return Plan(run=(f"{target}/debug/{crate}",), before=(Step("compile", tuple(command), project.root, env),))
 
@@ -164,11 +164,6 @@ def _binary(manifest: Manifest, entry: str) -> str:
 
 def _is_vendored(project: Project) -> bool:
     return any(name.startswith("vendor/") for name in project.files)
-
-
-def _what_is_missing(manifest: Manifest) -> str:
-    crates = ", ".join(manifest.foreign[:20])
-    return f"This project needs crates that are not among its files, and sandboxes do not download any: {crates}."
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:

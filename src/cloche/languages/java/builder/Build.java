@@ -81,7 +81,7 @@ final class Build {
         try (StandardJavaFileManager files = compiler.getStandardFileManager(null, Locale.ENGLISH, StandardCharsets.UTF_8)) {
             Source source = Snippet.complete(entry, read(entry), compiler, files);
             Path sources = pom.sources != null ? pom.sources : sourceRoot(source);
-            List<Path> jars = alone ? List.of() : below(root, ".jar");
+            List<Path> jars = alone ? List.of() : jars();
             Attempt attempt = null;
             if (pom.sources == null) {  // files that the entry needs are found by name
                 attempt = new Attempt(files, List.of(source), sources, jars, pom);
@@ -134,6 +134,15 @@ final class Build {
             if (!path.equals(entry) && !name.equals("module-info.java") && !path.toString().contains("/src/test/")) {
                 found.add(new Source(path, read(path)));
             }
+        }
+        return found;
+    }
+
+    private List<Path> jars() throws IOException {
+        List<Path> found = new ArrayList<>(below(root, ".jar"));
+        List<Path> provided = Pom.provided();
+        if (provided != null) {
+            found.addAll(provided);
         }
         return found;
     }

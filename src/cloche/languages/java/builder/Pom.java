@@ -46,8 +46,21 @@ final class Pom {
         refuse(text, path, root);
     }
 
-    /** There is no network: dependencies without a jar in the project are missing. */
+    /** Returns the jars of the project's dependencies that Cloche provides; null if it provides none. */
+    static List<Path> provided() throws IOException {
+        String listing = System.getenv("PROVIDED_CLASSPATH");
+        if (listing == null) {
+            return null;
+        }
+        Path folder = Path.of(listing).getParent();
+        return Files.readAllLines(Path.of(listing)).stream().filter(line -> line.endsWith(".jar")).map(folder::resolve).toList();
+    }
+
+    /** There is no network: dependencies without a jar in the project are missing, unless Cloche provides them. */
     private void refuse(String text, Path path, Path root) throws IOException {
+        if (provided() != null) {
+            return;
+        }
         String without = text.replaceAll("(?s)<(dependencyManagement|build|profiles)>.*?</\\1>", "");
         Matcher dependency = Pattern.compile("(?s)<dependency>(.*?)</dependency>").matcher(without);
         while (dependency.find()) {
