@@ -40,7 +40,22 @@ QUIET = {
     *("sandboxes.change", "sandboxes.create", "sandboxes.kill", "sandboxes.pause", "sandboxes.pause_if_possible"),
     *("sandboxes.resume", "sessions.default_context", "sessions.interrupt", "sessions.remove_checkpoint"),
     *("sessions.remove_context", "shares.create", "shares.revoke", "snapshots.remove", "snapshots.take"),
-    *("network.replace", "secrets.create", "secrets.remove", "secrets.update", "tables.rows"),
+    *(
+        "archives.has",
+        "archives.keep",
+        "archives.read",
+        "network.replace",
+        "environments.copy",
+        "environments.create",  # its build is charged: tests/service/test_environments.py
+        "environments.remove",
+        "packages.install",
+        "packages.search",
+        "packages.uninstall",
+        "secrets.create",
+        "secrets.remove",
+        "secrets.update",
+        "tables.rows",
+    ),
 }
 
 

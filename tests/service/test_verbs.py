@@ -24,6 +24,8 @@ READ = {
     *("commands.list", "commands.follow"),
     *("files.stat", "files.describe", "files.list", "files.describe_all", "files.disk", "files.open", "files.watch"),
     *("network.bound", "network.policy", "network.log", "network.moved"),
+    *("packages.list", "packages.policy"),
+    *("environments.find", "environments.list", "environments.sbom", "environments.audit", "environments.follow"),
     *("ports.list", "ports.wait", "ports.watch", "runs.list", "runs.record", "runs.follow", "usage.of_owner"),
     *("keys.current", "secrets.find", "secrets.list"),
     *("shares.list", "snapshots.find", "snapshots.list", "workspaces.find", "workspaces.list"),
@@ -52,6 +54,7 @@ def verbs_of(service: Service) -> dict[str, Any]:
 # These are for other parts of the service, which have checked the caller already, or are the keyring itself.
 INNER = {
     *("runs.start", "runs.start_in", "runs.is_full", "audit.note", "keys.meter", "snapshots.fill"),
+    "environments.found",
     *("lifecycle.find", "lifecycle.find_for_work", "lifecycle.kill", "lifecycle.record", "charges.account"),
 }
 

@@ -22,10 +22,14 @@ _BOUNDS = ("allow", "deny", "rate", "bytes", "connections")
 
 @dataclass(frozen=True, slots=True)
 class KeyPolicy:
-    """What a key may use.  A limit that is not in `limits` does not exist; `network` bounds what sandboxes reach."""
+    """What a key may use.  A limit that is not in `limits` does not exist.
+
+    `network` bounds what sandboxes reach, and `packages` what may be installed in them.
+    """
 
     limits: Mapping[str, float] = field(default_factory=dict)
     network: Mapping[str, Any] = field(default_factory=dict)  # arguments of `Network`; empty: only the operator's bound
+    packages: Mapping[str, Any] = field(default_factory=dict)  # fields of `PackagePolicy`; empty: only the operator's
 
     def as_dict(self) -> dict[str, Any]:
         """The sections that say something, as JSON has them."""
@@ -88,7 +92,17 @@ def _checked_network(given: object) -> dict[str, Any]:
     return {name: fields[name] for name in _BOUNDS if fields[name] is not None}
 
 
-_SECTIONS: dict[str, Callable[[object], dict[str, Any]]] = {"limits": _checked_limits, "network": _checked_network}
+def _checked_packages(given: object) -> dict[str, Any]:
+    from cloche.policy.packages import checked_section  # seldom needed; it imports what knows about packages
+
+    return checked_section(given)
+
+
+_SECTIONS: dict[str, Callable[[object], dict[str, Any]]] = {
+    "limits": _checked_limits,
+    "network": _checked_network,
+    "packages": _checked_packages,
+}
 
 
 def _names() -> str:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from cloche import settings
 from cloche.configuration import Configuration
-from cloche.engine import egress_process, package_indexes
+from cloche.engine import egress_process
 from cloche.errors import ClocheError
 from cloche.model.network import Network, NetworkPolicy
 from cloche.model.network_attempt import NetworkAttempt
+from cloche.packages import indexes as package_indexes
 from cloche.policy.caller import Caller
 from cloche.policy.network import bound_for, policy_for, with_kept_secrets
 from cloche.service.verbs import verb

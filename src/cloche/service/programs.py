@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cloche.configuration import Configuration
@@ -21,6 +21,8 @@ from cloche.policy.network import policy_for
 from cloche.sandbox.checks import checked_mounts
 from cloche.sandbox.one_shot import checked_job, execute
 from cloche.sandbox.processes import AsyncProcess
+from cloche.service.environments import OwnedEnvironments
+from cloche.service.packages import bound_on, check_packages
 from cloche.service.run import Run
 from cloche.service.runs import Runs
 from cloche.service.secrets import Secrets
@@ -31,8 +33,16 @@ from cloche.walls import registry
 class Programs:
     """Runs programs in fresh sandboxes."""
 
-    def __init__(self, configuration: Configuration, mounts: MountPolicy, runs: Runs, secrets: Secrets) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        mounts: MountPolicy,
+        runs: Runs,
+        secrets: Secrets,
+        environments: OwnedEnvironments,
+    ) -> None:
         self._configuration, self._mounts, self._runs, self._secrets = configuration, mounts, runs, secrets
+        self._environments = environments
 
     @verb("run", starts="program")
     async def run(
@@ -48,6 +58,8 @@ class Programs:
         entry: str | None = None,
         mounts: Mapping[str, str] | Sequence[Mount] = (),
         network: Network | None = None,
+        packages: Iterable[str] | Mapping[str, Iterable[str]] = (),
+        environment: str | None = None,
         limits: Mapping[str, Any] | None = None,
         check: str = "report",
         isolation: str = "auto",
@@ -65,6 +77,8 @@ class Programs:
         if network is not None:
             reachable = policy_for(network, caller, self._configuration).effective
             reachable = await self._secrets.filled(caller.owner, reachable)
+        bound = bound_on(caller)
+        chosen = None if environment is None else await self._environments.found(caller, environment)
         size = len(code or "") + sum(map(len, (files or {}).values()))
         # To choose the language and the entry takes long for a long text.
         job = await off_loop(
@@ -81,9 +95,13 @@ class Programs:
                 check=check,
                 mounts=folders,
                 network=reachable,
+                packages=packages,
+                package_policy=bound,
+                environment=chosen,
                 is_interactive=interactive,
             ),
         )
+        await check_packages(caller, job.packages)
         place = AsyncHostPlace(wall=registry.wall(isolation))
 
         async def work(run: Run) -> Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import time
@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from cloche.clock import steady
 from cloche.configuration import Configuration
+from cloche.engine.host_only import on_this_host
 from cloche.errors import InvalidRun, Refused
+from cloche.model.environments import Environment
 from cloche.model.files import Mount
 from cloche.model.network import Network, NetworkPolicy
 from cloche.model.records import SandboxRecord
@@ -24,8 +26,10 @@ from cloche.policy.keys import Keyring
 from cloche.policy.mounts import MountPolicy
 from cloche.policy.network import policy_for
 from cloche.sandbox.checkpoints import MAX_CHECKPOINTS
-from cloche.sandbox.checks import checked_mounts
+from cloche.sandbox.checks import checked_mounts, checked_packages
 from cloche.sandbox.sandbox import AsyncSandbox
+from cloche.service import packages, start_commands
+from cloche.service.environments import OwnedEnvironments
 from cloche.service.event_log import EventLog
 from cloche.service.events import ToolRequested
 from cloche.service.identity import new_id
@@ -52,6 +56,8 @@ class NewSandbox:
     env_for: Callable[[str], Mapping[str, str]] | None = None  # further variables, made from the sandbox's id
     mounts: Mapping[str, str] | Sequence[Mount] = ()
     network: Network | None = None  # None: none, or the one that the workspace had
+    packages: Iterable[str] | Mapping[str, Iterable[str]] = ()  # installed before anything runs
+    environment: str | None = None  # from which the sandbox starts
     isolation: str = "auto"
     metadata: Mapping[str, str] | None = None
     ttl: float | None = None
@@ -100,11 +106,13 @@ class Sandboxes:
         workspaces: Workspaces,
         snapshots: Snapshots,
         secrets: Secrets,
+        environments: OwnedEnvironments,
     ) -> None:
         self._configuration, self._mounts = configuration, mounts
         self._store, self._journal = store, journal
         self._keyring, self._lifecycle = keyring, lifecycle
         self._workspaces, self._snapshots, self._secrets = workspaces, snapshots, secrets
+        self._environments = environments
         self._made: dict[str, dict[str, _Remembered]] = {}  # by the caller's key and the idempotency key
 
     # --- making
@@ -143,7 +151,13 @@ class Sandboxes:
         metadata = _checked_metadata(request.metadata)
         identity = new_id("sbx", now)
         network = await self._policy(caller, request)
-        box = self._box(request, identity, network.effective)
+        wanted = checked_packages(request.packages)
+        await packages.check_packages(caller, wanted)
+        environment = None
+        if request.environment is not None:
+            environment = await self._environments.found(caller, request.environment)
+        box = self._box(request, identity, network.effective, environment)
+        on_this_host(box).begin_with(wanted, packages.bound_on(caller))
         account = self._lifecycle.charges.account(caller)
         self._lifecycle.reserve(account.meter.sandboxes)
         record, saver, live, counted = None, None, None, False
@@ -172,10 +186,16 @@ class Sandboxes:
                 saver.note_network(network.requested)
             self._journal.note(record)
             await box.open()
+            if environment is not None and (request.snapshot is not None or request.workspace is not None):
+                await start_commands.clear(box)
             if saver is not None:
                 await saver.fill([mount.target for mount in checked_mounts(request.mounts)])
             if request.snapshot is not None:
                 await self._snapshots.fill(caller, request.snapshot, box)
+            if saver is not None or request.snapshot is not None:
+                await on_this_host(box).packages.attach_again()
+            if environment is not None:
+                await start_commands.begin(box, environment)
             details = {"limits": record.limits, "network": network.effective.as_dict()}
             self._lifecycle.audit.note(caller, "sandbox.create", record.id, details)
         except BaseException:
@@ -206,7 +226,9 @@ class Sandboxes:
         filled = await self._secrets.filled(caller.owner, policy.effective, drops_missing=is_from_workspace)
         return policy.replace(effective=filled)
 
-    def _box(self, request: NewSandbox, identity: str, network: Network) -> AsyncSandbox:
+    def _box(
+        self, request: NewSandbox, identity: str, network: Network, environment: Environment | None
+    ) -> AsyncSandbox:
         check_isolation(request.isolation)
         bounded = limits.limits_for(request.limits, self._configuration)
         return AsyncSandbox(
@@ -214,6 +236,7 @@ class Sandboxes:
             env={**request.env, **({} if request.env_for is None else request.env_for(identity))},
             mounts=self._mounts.check(checked_mounts(request.mounts)),
             network=None if network.is_none else network,
+            environment=environment,  # type: ignore[arg-type]  # found already, perhaps as the caller's own
             tools={name: _remote_tool(name) for name in request.tools},
             undo=request.undo,
             checkpoints=request.checkpoints,

@@ -21,16 +21,19 @@ from cloche.policy.readers import Readers
 from cloche.sandbox.one_shot import run
 from cloche.service.admission import Admission
 from cloche.service.allocator import keep_trimmed
+from cloche.service.archives import Archives
 from cloche.service.attempts import Attempts
 from cloche.service.audit import Audit
 from cloche.service.charges import Charges
 from cloche.service.commands import Commands
 from cloche.service.data_folder import DataFolder
+from cloche.service.environments import OwnedEnvironments
 from cloche.service.files import Files
 from cloche.service.keys import Keys
 from cloche.service.lifecycle import Lifecycle
 from cloche.service.metering import Metering
 from cloche.service.network import Networks
+from cloche.service.packages import Installs
 from cloche.service.ports import Ports
 from cloche.service.programs import Programs
 from cloche.service.retention import Retention
@@ -78,7 +81,9 @@ class Service:
         shown = (environment.location(settings.environment()), environment.home())
         mounts = MountPolicy(configuration.mounts, folder, shown)
         self.secrets = Secrets(store, folder / "secrets-key", self.audit)
-        self.programs = Programs(configuration, mounts, self.runs, self.secrets)
+        self.environments = OwnedEnvironments(folder / "builds", configuration, self._charges, self.secrets, self.audit)
+        self.archives = Archives(folder / "archives")
+        self.programs = Programs(configuration, mounts, self.runs, self.secrets, self.environments)
         self.workspaces = Workspaces(folder / "workspaces")
         self._lifecycle = Lifecycle(
             configuration,
@@ -102,8 +107,10 @@ class Service:
             self.workspaces,
             self.snapshots,
             self.secrets,
+            self.environments,
         )
         self.networks = Networks(configuration, self._lifecycle, self.secrets)
+        self.packages = Installs(self._lifecycle)
         self.sessions = Sessions(configuration, self._lifecycle, self.runs)
         self.attempts = Attempts(configuration, self._lifecycle, self.runs)
         self.commands = Commands(configuration, self._lifecycle, self.runs)
@@ -136,6 +143,7 @@ class Service:
             await service.workspaces.load()
             await service.snapshots.load()
             await service.shares.load()
+            await service.environments.load()
         except BaseException:
             await store.close()
             raise
@@ -176,6 +184,7 @@ class Service:
     async def drain(self) -> None:
         """Accept nothing new, let runs finish for a while, and end the sandboxes."""
         self.refuse_new()
+        await self.environments.stop()
         await self.runs.stop(FINISH_S)
         await self._lifecycle.stop()
         self._charges.record()
@@ -241,6 +250,7 @@ class Service:
                 await self.workspaces.remove_old(settings.persistent_age)
                 await self.snapshots.remove_old(settings.persistent_age)
                 await self.shares.remove_old(settings.persistent_age)
+                await self.archives.remove_old()
             except ClocheError as problem:
                 log.warning("an old workspace could not be removed: %s", problem)
             await asyncio.sleep(_TRIM_S)

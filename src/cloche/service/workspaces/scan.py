@@ -15,7 +15,7 @@ LEFT_OUT = ("temp",)  # folders of the workspace that are not saved
 # Entries of the root that are not saved: the system, the workspace itself, and files that are not meant to last.
 _SYSTEM = (
     *("bin", "boot", "data", "dev", "etc", "lib", "lib32", "lib64", "libx32", "opt", "proc", "run", "sandbox", "sbin"),
-    *("sys", "tmp", "usr"),
+    *("node_modules", "sys", "tmp", "usr"),
 )
 # In every sandbox.  The first is the workspace once more: a program can move it away and make a folder there, but
 # the files in that folder would fall into the workspace of the next sandbox.
