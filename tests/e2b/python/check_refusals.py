@@ -11,7 +11,6 @@ from e2b_code_interpreter import AsyncSandbox, Sandbox
 from e2b import (
     AsyncTemplate,
     AsyncVolume,
-    BuildException,
     SandboxException,
     Template,
     Volume,
@@ -31,12 +30,12 @@ def test_volumes() -> None:
         Sandbox.create(volume_mounts={"/mnt/x": "x"})
 
 
-def test_templates_are_names_for_the_one_environment() -> None:
+def test_templates_of_the_server() -> None:
     assert Template.exists("base")
     assert Template.exists("code-interpreter-v1")
     assert not Template.exists("no-such")
-    with pytest.raises(BuildException, match="cannot be built"):
-        Template.build(Template().from_base_image().run_cmd("true"), "x")
+    with pytest.raises(SandboxException, match="no-such"):
+        Sandbox.create("no-such")
 
 
 def test_a_gateway_for_mcp() -> None:
@@ -48,7 +47,5 @@ async def test_all_of_it_asynchronously() -> None:
     with pytest.raises(VolumeException):
         await AsyncVolume.list()
     assert await AsyncTemplate.exists("base")
-    with pytest.raises(BuildException):
-        await AsyncTemplate.build(AsyncTemplate().from_base_image(), "x")
     with pytest.raises(SandboxException):
         await AsyncSandbox.create("no-such")

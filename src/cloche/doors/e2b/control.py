@@ -27,11 +27,13 @@ from cloche.doors.e2b.requests import (
 from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Traits, to_e2b
 from cloche.doors.e2b.secrets import SecretRoutes
 from cloche.doors.e2b.snapshots import SnapshotRoutes
+from cloche.doors.e2b.template_builds import TemplateBuilds
 from cloche.doors.e2b.templates import Templates, machine
 from cloche.doors.e2b.times import moment, read_time
 from cloche.doors.http.dependencies import digest_of
 from cloche.doors.routing.access import Access
 from cloche.errors import Gone, Refused
+from cloche.model.environments import Environment
 from cloche.model.network import Network
 from cloche.policy.amounts import check_amount
 from cloche.policy.caller import Caller
@@ -42,6 +44,7 @@ from cloche.service.snapshots import Snapshot
 TIMEOUT_S = 300.0  # default lifetime of a sandbox
 _VERSIONS = frozenset(("v2", "v3"))
 _FIXED = frozenset(("metrics", "aliases", "tags"))  # second segments of a path that are not names
+_PARTED = frozenset(("builds", "files"))  # third segments that a second name follows
 _MIB = 1 << 20
 _LONGEST_KEY = 255  # characters of an idempotency key, as at E2B
 
@@ -51,8 +54,8 @@ class Control:
 
     def __init__(self, service: Service, directory: Directory) -> None:
         self._service, self._directory = service, directory
-        self._templates = Templates(service)
-        self._snapshots = SnapshotRoutes(service, directory, self._fork, self._time_left)
+        self._templates, self._builds = Templates(service), TemplateBuilds(service)
+        self._snapshots = SnapshotRoutes(service, directory, self._fork, self._time_left, self._templates.remove)
         self.operations: ControlOperations = {
             ("POST", "sandboxes"): ControlOperation(self._create, Access("run", "json")),
             ("GET", "sandboxes"): ControlOperation(self._list, Access("read")),
@@ -65,35 +68,52 @@ class Control:
             ("POST", "sandboxes", "", "pause"): ControlOperation(self._pause, Access("run", "json")),
             ("POST", "sandboxes", "", "resume"): ControlOperation(self._resume, Access("run", "json")),
             **self._templates.operations(),
+            **self._builds.operations(),
             **self._snapshots.operations(),
             **SecretRoutes(service).operations(),
             **Measures(directory).operations(),
         }
         self._routes = {shape: Route(f"e2b:{'/'.join(('', *shape[1:]))}") for shape in self.operations}
 
-    def find(self, scope: Scope) -> tuple[ControlOperation | None, str]:
-        """Return the operation for a request, or None if it is not supported, and the name in its path."""
+    def find(self, scope: Scope) -> tuple[ControlOperation | None, tuple[str, str]]:
+        """Return the operation for a request, or None if it is not supported, and the names in its path."""
         parts = _parts(scope)
         shape = (scope["method"], *parts)
-        name = ""
+        name = part = ""
         if len(parts) > 1 and parts[1] not in _FIXED:
             name = parts[1]
             shape = (scope["method"], parts[0], "", *parts[2:])
+            if len(parts) > 3 and parts[2] in _PARTED:
+                part = parts[3]
+                shape = (*shape[:4], "", *shape[5:])
         elif parts[1:2] == ["aliases"] and len(parts) == 3:
             name = parts[2]
             shape = (*shape[:3], "")
         operation = self.operations.get(shape)
         if operation is not None:
             scope["route"] = self._routes[shape]
-        return operation, name
+        return operation, (name, part)
+
+    def uploader(self, scope: Scope) -> Caller | None:
+        """Return the caller to whom an upload's address was given; None for all other requests."""
+        if scope["method"] != "PUT":
+            return None
+        token = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
+        return self._builds.uploader(scope["method"], _parts(scope), token)
 
     async def answer(
-        self, scope: Scope, receive: Receive, send: Send, caller: Caller, operation: ControlOperation | None, name: str
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        caller: Caller,
+        operation: ControlOperation | None,
+        found: tuple[str, str],
     ) -> None:
         """Run the operation for an admitted caller."""
         if operation is None:
             raise _unsupported(next(iter(_parts(scope)), ""), f"{scope['method']} {scope['path']}")
-        reply = await operation.handler(ControlRequest(scope, receive, caller, name))
+        reply = await operation.handler(ControlRequest(scope, receive, caller, *found))
         await answer(send, reply.status, reply.payload, reply.headers)
 
     async def wake(self, sandbox: E2bSandbox) -> bool:
@@ -124,8 +144,11 @@ class Control:
         ttl, resume = self._time_left(body), body.get("autoResume") or {}
         if not isinstance(resume, dict):
             raise Refusal(400, "autoResume is an object.")
+        environment = None
+        if snapshot is None:
+            template, environment = await self._templates.find(request.caller, template)
         traits = Traits(
-            template=self._templates.find(template) if snapshot is None else template,
+            template=template,
             timeout_s=ttl,
             auto_resume=bool(resume.get("enabled")),
             is_from_e2b=True,
@@ -135,6 +158,7 @@ class Control:
             forgets=body.get("autoPauseMemory") is False,
             network=network,
             internet=body.get("allow_internet_access"),
+            **_traits_of(environment),
         )
         wanted = NewSandbox(
             network=self._policy(request, traits.internet, network),
@@ -143,6 +167,7 @@ class Control:
             ttl=ttl,
             pauses=bool(body.get("autoPause")),
             snapshot=None if snapshot is None else snapshot.id,
+            environment=traits.environment,
         )
         repetition = None
         if key := request.header(b"idempotency-key"):
@@ -157,7 +182,7 @@ class Control:
         env = {"HOME": HOME, **wanted.env, "E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": traits.template}
         complete = replace(
             wanted,
-            limits=machine(self._service.configuration),
+            limits=machine(self._service.configuration, traits.labels),
             env=env,
             env_for=lambda identity: {"E2B_SANDBOX_ID": to_e2b(identity)},
             idle_timeout=self._service.configuration.max_ttl,  # an unused E2B sandbox lives as long as a used one
@@ -178,6 +203,7 @@ class Control:
             ttl=ttl,
             pauses=source.view.pauses,
             snapshot=snapshot.id,
+            environment=source.traits.environment,
         )
         traits = replace(source.traits, timeout_s=ttl, is_from_e2b=True)
         return self._made(request, await self._make(request, wanted, traits))
@@ -336,9 +362,21 @@ class Control:
         return Reply()
 
 
+def _traits_of(environment: Environment | None) -> dict[str, Any]:
+    """Return the traits that a sandbox has from the environment behind its template."""
+    if environment is None:
+        return {}
+    return {
+        "folder": environment.folder if environment.folder != HOME else "",
+        "user": environment.labels.get("e2b.user", "user"),
+        "environment": environment.name,
+        "labels": environment.labels,
+    }
+
+
 _MISSING = {
     "volumes": "Volumes are not supported by this server: keep files in snapshots, or in persistent workspaces (/v1).",
-    "templates": "Templates cannot be built, changed or tagged here: all sandboxes have the same environment.",
+    "templates": "Templates cannot be changed or published here: build another one, and delete this one.",
 }
 _MISSING["volumecontent"] = _MISSING["volumes"]
 

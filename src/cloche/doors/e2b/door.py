@@ -146,11 +146,15 @@ class E2bDoor:
             scope["route"] = Route("e2b:/files")
             await self._signed(scope, receive, send)
             return
-        operation, name = self._control.find(scope)
+        operation, names = self._control.find(scope)
         access = UNKNOWN if operation is None else operation.access
-        caller = self._admit_key(scope, access)
+        uploader = self._control.uploader(scope)
+        if uploader is not None:
+            caller = self._admission.admit(scope, uploader, access.scope)
+        else:
+            caller = self._admit_key(scope, access)
         body = self._bounded(scope, receive, access.body)
-        await self._control.answer(scope, body, send, caller, operation, name)
+        await self._control.answer(scope, body, send, caller, operation, names)
 
     async def _reach(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, port: int) -> None:
         """Check the token, and only then let the request wake the sandbox or count for its owner."""

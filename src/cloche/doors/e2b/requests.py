@@ -28,6 +28,7 @@ class ControlRequest:
     receive: Receive
     caller: Caller
     name: str  # the variable part of the path
+    part: str = ""  # a second one, such as the id of a build
 
     @cached_property
     def query(self) -> dict[str, str]:

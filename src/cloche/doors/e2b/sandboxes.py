@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -48,6 +49,9 @@ class Traits:
     network: dict[str, Any] = field(default_factory=dict)
     internet: Any = None  # `allow_internet_access`
     user: str = "user"  # the user of requests that name none
+    folder: str = ""  # of commands that name none; empty: the home of their user
+    environment: str | None = None  # that stands behind the template
+    labels: Mapping[str, str] = field(default_factory=dict)  # of that environment
 
 
 class E2bSandbox:

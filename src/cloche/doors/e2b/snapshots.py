@@ -31,12 +31,20 @@ _OURS, _THEIRS = "wsp_", "snp"
 _MOST_FORKS = 20
 Make = Callable[[ControlRequest, E2bSandbox, Snapshot, float], Awaitable[dict[str, Any]]]
 ReadTimeout = Callable[[dict[str, Any]], float]
+RemoveTemplate = Callable[[Caller, str], Awaitable[bool]]
 
 
 class SnapshotRoutes:
-    def __init__(self, service: Service, directory: Directory, make: Make, read_timeout: ReadTimeout) -> None:
+    def __init__(
+        self,
+        service: Service,
+        directory: Directory,
+        make: Make,
+        read_timeout: ReadTimeout,
+        remove_template: RemoveTemplate,
+    ) -> None:
         self._snapshots, self._directory = service.snapshots, directory
-        self._make, self._read_timeout = make, read_timeout
+        self._make, self._read_timeout, self._remove_template = make, read_timeout, remove_template
 
     def operations(self) -> ControlOperations:
         return {
@@ -73,8 +81,10 @@ class SnapshotRoutes:
         found = self.find(request.caller, request.name)
         if found is None and is_template(request.name):
             raise Refusal(400, f"Template '{request.name}' belongs to the server and cannot be deleted.")
+        if found is None and await self._remove_template(request.caller, request.name):
+            return Reply()
         if found is None:
-            raise Refusal(404, f"Snapshot {request.name} not found")
+            raise Refusal(404, f"Template or snapshot '{request.name}' not found")
         await self._snapshots.remove(request.caller, found.id)
         return Reply()
 

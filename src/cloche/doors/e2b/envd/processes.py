@@ -207,7 +207,7 @@ async def _started(call: Call, request: dict[str, Any]) -> EnvdProcess:
     try:
         wanted = CommandRequest(
             command=[config["cmd"], *(config.get("args") or [])],
-            cwd=user.resolve(config.get("cwd") or ""),
+            cwd=user.resolve(config.get("cwd") or call.sandbox.traits.folder),
             env=env,
             pty=terminal is not None,
             size=_size(terminal) if terminal is not None else (80, 24),
