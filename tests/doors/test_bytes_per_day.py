@@ -57,6 +57,8 @@ def flood(jail: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scen
         http = stack.enter_context(server.client())
         http = stack.enter_context(server.client(key=new_key(http, LIMIT * 1000)))
         path = f"/v1/sandboxes/{http.post('/v1/sandboxes', json={'processes': 500}).json()['id']}"
+        log = f"head -c {48 * LIMIT} /dev/zero | tr '\\0' x | fold; sleep 600"
+        http.post("/v1/environments", json={"name": "flood", "setup": log}).raise_for_status()
         big = f"open('big', 'wb').write(__import__('os').urandom({48 * LIMIT}))"
         run = http.post(f"{path}/run", json={"code": f"{big}\nfor _ in range(6): print('x' * 1_000_000)"}).json()
         prints = f"head -c {48 * LIMIT} /dev/zero | tr '\\0' x; sleep 600"

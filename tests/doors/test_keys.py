@@ -223,6 +223,7 @@ def test_nobody_sees_anothers_things(http: httpx2.Client, new_key: NewKey) -> No
         "resize": {"columns": 80, "rows": 24},
         "folders": {"path": "x"},
         "rows": {"path": "there.txt"},
+        "packages": {"packages": ["six"]},
     }
     tried = 0
     for template, operations in http.get("/openapi.json").json()["paths"].items():

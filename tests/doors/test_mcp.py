@@ -100,12 +100,14 @@ async def test_every_tool_is_described_for_a_model(client: Client) -> None:
         *(f"session_{what}" for what in ("create", "list", "end", "restart", "interrupt")),
         *(f"files_{what}" for what in ("read", "write", "list")),
         *("checkpoint", "restore", "undo"),
+        *("packages_install", "packages_search", "environment_list"),
     }
+    reading = {"session_list", "files_read", "files_list", "packages_search", "environment_list"}
     for tool in tools.values():
         assert tool.title
         assert tool.description
         assert tool.annotations is not None
-        assert tool.annotations.read_only_hint is (tool.name in ("session_list", "files_read", "files_list"))
+        assert tool.annotations.read_only_hint is (tool.name in reading)
         for schema in (tool.input_schema, tool.output_schema):
             assert schema is not None
             Draft202012Validator.check_schema(schema)

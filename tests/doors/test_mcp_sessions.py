@@ -82,7 +82,8 @@ async def test_each_tool_says_how_a_session_is_kept(server: Server) -> None:
         tools = (await client.list_tools()).tools
     about = [tool.input_schema["properties"].get("session") for tool in tools if "properties" in tool.input_schema]
     offered = [one["description"] for one in about if one]
-    assert len(offered) == len(tools) - 2  # all but session_create and session_list
+    # all but session_create, session_list, packages_search and environment_list
+    assert len(offered) == len(tools) - 4
     assert all("opens a connection for every call" in one for one in offered)
 
 

@@ -94,6 +94,8 @@ def scene(jail: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scen
         command = http.post(f"{path}/commands", json={"command": print_much}).json()["id"]
         terminal = http.post(f"{path}/commands", json={"command": print_much, "pty": True}).json()["id"]
         http.post(f"{path}/commands", json={"code": FLOOD, "language": "python"}).raise_for_status()
+        log = "head -c 4000000 /dev/zero | tr '\\0' x | fold; sleep 600"
+        http.post("/v1/environments", json={"name": "flood", "setup": log}).raise_for_status()
         token = (
             eventually(lambda: http.post(f"{path}/ports/8000", json={}).json().get("url"))
             .partition("://")[2]
@@ -186,6 +188,7 @@ OPENERS: dict[tuple[str, str, str], tuple[Request, int, int]] = {
     ("HTTP", "GET", "/v1/sandboxes/{sandbox_id}/watch"): (get("{s.path}/watch"), READERS, BOUND),
     ("HTTP", "GET", "/v1/sandboxes/{sandbox_id}/archive"): (get("{s.path}/archive?format=tar"), READERS, 2 * BOUND),
     ("HTTP", "GET", "/v1/sandboxes/{sandbox_id}/files/{path}"): (get("{s.path}/files/big"), READERS, 2 * BOUND),
+    ("HTTP", "GET", "/v1/environments/{name}/events"): (get("/v1/environments/flood/events"), READERS, BOUND),
     # These start runs, of which the server keeps what they print as long as there is room.
     ("HTTP", "POST", "/v1/run"): (post("/v1/run", PRINTS), 2, 2 * BOUND),
     ("HTTP", "POST", "/v1/sandboxes/{sandbox_id}/run"): (post("{s.path}/run", PRINTS), 2, 2 * BOUND),

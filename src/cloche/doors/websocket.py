@@ -20,13 +20,13 @@ from typing import Any
 from cloche.doors.faults import for_client, unexpected
 from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.bodies import given_bytes
-from cloche.doors.json_input import read_json
 from cloche.doors.json_pieces import json_pieces
 from cloche.doors.pictures import work_for_model
 from cloche.doors.plain_text import errors_text, output_text
 from cloche.doors.routing.routes import SocketRoute
 from cloche.doors.shapes import event_pieces, text_and_images, wrapped
 from cloche.doors.sockets import ClientLeft, Door, Socket
+from cloche.doors.websocket_messages import BUDGET, FIELDS, Id, checked_message, identity_of, parsed_message
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused
 from cloche.json_text import to_json
 from cloche.model.network import Network
@@ -45,37 +45,9 @@ log = logging.getLogger("cloche.websocket")
 MAX_IN_FLIGHT = 32  # runs of one connection, including those that wait
 MAX_INPUT = 1 << 20  # bytes of input that a run has not read yet
 FIRST_PROGRESS_S, PROGRESS_S = 1.0, 10.0  # before the first progress message of a run, and between later ones
-_LONGEST_ID = 200
-_LARGEST_ID = 2**53  # JavaScript cannot represent larger integers exactly
-_BUDGET = 2000
 _STREAMED = {"started": "started", "stdout": "stdout", "stderr": "stderr", "result": "display", "tool": "tool"}
 
-_TEXT, _NUMBER, _NOTHING = (str,), (int, float), type(None)
-# The fields of each message and their types; other fields are ignored.
-_FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
-    "execute": {
-        "code": _TEXT,
-        "language": (str, _NOTHING),
-        "session": (str, bool, _NOTHING),
-        "context": (str, _NOTHING),
-        "timeout": (*_NUMBER, _NOTHING),
-        "memory": (int, str, _NOTHING),
-        "network": (str, list, dict, _NOTHING),
-        "stdin": (str, _NOTHING),
-        "interactive": (bool, _NOTHING),
-        "stream": (bool, _NOTHING),
-        "view": (str, _NOTHING),
-        "budget": (int, _NOTHING),
-    },
-    "cancel": {},
-    "input": {"data": (str, _NOTHING), "eof": (bool, _NOTHING)},
-}
-_NAMES = {str: "a text", bool: "true or false", int: "a number", float: "a number", _NOTHING: "null"}
-_NAMES |= {list: "a list", dict: "an object"}
-
 _CHANGE_NETWORK = "Change it with PUT /v1/sandboxes/{id}/network."
-
-Id = str | int | None
 
 
 async def _handle(socket: Socket) -> None:
@@ -122,6 +94,7 @@ class _Client:
         self._own = ""  # the id of the connection's own sandbox
         self._own_memory: int | str | None = None
         self._own_network: Network | None = None
+        self._own_environment: str | None = None
         self._creating = asyncio.Lock()
 
     async def serve(self) -> None:
@@ -130,8 +103,8 @@ class _Client:
             while (received := await self._socket.receive()) is not None:
                 identity: Id = None
                 try:
-                    message = await _parsed(received)
-                    identity = _identity(message)
+                    message = await parsed_message(received)
+                    identity = identity_of(message)
                     await self._dispatch(identity, message)
                 except ClocheError as problem:
                     await self._say(identity, _problem(problem))
@@ -140,9 +113,9 @@ class _Client:
 
     async def _dispatch(self, identity: Id, message: dict[str, Any]) -> None:
         kind = message.get("type")
-        if not isinstance(kind, str) or kind not in _FIELDS:
-            raise InvalidRun(f"The message type {kind!r:.100} is unknown.", hint=f"The types are {', '.join(_FIELDS)}.")
-        request = _checked(kind, message)
+        if not isinstance(kind, str) or kind not in FIELDS:
+            raise InvalidRun(f"The message type {kind!r:.100} is unknown.", hint=f"The types are {', '.join(FIELDS)}.")
+        request = checked_message(kind, message)
         if kind == "execute":
             await self._execute(identity, request)
             return
@@ -177,6 +150,8 @@ class _Client:
             turn.id is None and any(other.id is None for other in self._turns)
         ):
             return False
+        if turn.request.get("session") and turn.request.get("packages"):
+            return False  # to install them takes long, and other messages must not wait for it
         return turn.request.get("session") is not True or self._service.sandboxes.owner_of(self._own) is not None
 
     async def _begin(self, turn: _Turn) -> None:
@@ -247,10 +222,15 @@ class _Client:
         session, stdin = request.get("session"), request.get("stdin")
         data = await given_bytes("stdin", stdin, None)
         interactive = bool(request.get("interactive"))
+        packages = request.get("packages") or ()
         if session:
+            sandbox = await self._session(session, request)
+            if packages:
+                language = str(request.get("language") or "python")
+                await self._service.packages.install(self._caller, sandbox, packages, language=language)
             return await self._service.sessions.run(
                 self._caller,
-                await self._session(session, request),
+                sandbox,
                 request["code"],
                 language=request.get("language"),
                 context=request.get("context"),
@@ -268,6 +248,8 @@ class _Client:
             language=request.get("language") or "python",
             stdin=data,
             network=checked_network(request.get("network")),
+            packages=packages,
+            environment=request.get("environment"),
             limits=options,
             interactive=interactive,
             listened=interactive or bool(request.get("stream")),
@@ -276,7 +258,10 @@ class _Client:
     async def _session(self, session: str | bool, request: dict[str, Any]) -> str:
         """Return the id of the requested sandbox; `true` is the connection's own, which the first use creates."""
         memory, network = request.get("memory"), checked_network(request.get("network"))
+        environment = request.get("environment")
         if isinstance(session, str):
+            if environment is not None:
+                raise InvalidRun("A sandbox has its environment already.", hint="Name it when you create the sandbox.")
             if memory is not None:
                 raise InvalidRun("A sandbox has a fixed memory limit.", hint="Set it when you create the sandbox.")
             if network is not None:
@@ -286,6 +271,8 @@ class _Client:
             if self._own:
                 if memory is not None and memory != self._own_memory:
                     raise InvalidRun("A session has a fixed memory limit.", hint="Set it with the session's first run.")
+                if environment is not None and environment != self._own_environment:
+                    raise InvalidRun("The session has another environment.", hint="Name it with the first run.")
                 if network is not None and network != self._own_network:
                     raise InvalidRun("The session has another network policy.", hint=_CHANGE_NETWORK)
                 try:
@@ -293,10 +280,13 @@ class _Client:
                 except Gone:
                     # The session was idle, or ran out of memory: start a new one.
                     memory, network = self._own_memory, self._own_network
+                    environment = self._own_environment
             limits = {} if memory is None else {"memory": memory}
-            wanted = NewSandbox(limits=limits, network=network, ttl=self._service.configuration.max_ttl)
+            ttl = self._service.configuration.max_ttl
+            wanted = NewSandbox(limits=limits, network=network, environment=environment, ttl=ttl)
             made = await self._service.sandboxes.create(self._caller, wanted)
             self._own, self._own_memory, self._own_network = made.record.id, memory, network
+            self._own_environment = environment
             return self._own
 
     async def _stream(self, turn: _Turn, run: Run, reader: LogReader) -> None:
@@ -371,49 +361,6 @@ class _Client:
                 pass  # the session has ended already
 
 
-# --- messages from the client
-
-
-async def _parsed(received: str | bytes) -> dict[str, Any]:
-    if isinstance(received, bytes):
-        raise InvalidRun("Messages are JSON in text frames.", hint="Send text, not bytes.")
-    try:
-        message = await read_json(received)
-    except ValueError:
-        raise InvalidRun(
-            "This is not JSON.", hint='Send an object like {"type": "execute", "code": "1 + 1"}.'
-        ) from None
-    if not isinstance(message, dict):
-        raise InvalidRun("A message is a JSON object.", hint='Send one like {"type": "execute", "code": "1 + 1"}.')
-    return message
-
-
-def _identity(message: dict[str, Any]) -> Id:
-    identity: Id = message.get("id")
-    if identity is None or (isinstance(identity, str) and len(identity) <= _LONGEST_ID):
-        return identity
-    if type(identity) is int and abs(identity) <= _LARGEST_ID:
-        return identity
-    raise InvalidRun(f"An id is a text of at most {_LONGEST_ID} characters, or a whole number.")
-
-
-def _checked(kind: str, message: dict[str, Any]) -> dict[str, Any]:
-    request: dict[str, Any] = {}
-    for name, types in _FIELDS[kind].items():
-        if name in message:
-            if type(message[name]) not in types:
-                expected = " or ".join(dict.fromkeys(_NAMES[one] for one in types))
-                raise InvalidRun(f"`{name}` has to be {expected}.")
-            request[name] = message[name]
-    if kind == "execute" and "code" not in request:
-        raise InvalidRun("There is no `code` to run.")
-    if request.get("view") not in (None, "full", "model"):
-        raise InvalidRun('`view` has to be "full" or "model".')
-    if not 50 <= (request.get("budget") or _BUDGET) <= 1_000_000:
-        raise InvalidRun("`budget` has to be a number of tokens from 50 to 1,000,000.")
-    return request
-
-
 # --- messages to the client
 
 
@@ -474,7 +421,7 @@ def _result(run: Run, result: Result, request: dict[str, Any]) -> dict[str, Any]
     if run.record.sandbox is not None:
         fields.update(session=run.record.sandbox, context=run.record.context, restarted=result.restarted)
     if request.get("view") == "model":
-        fields["output"], fields["images"] = text_and_images(result, request.get("budget") or _BUDGET)
+        fields["output"], fields["images"] = text_and_images(result, request.get("budget") or BUDGET)
     return fields
 
 

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from cloche.doors.http.network_fields import NetworkField, network_in
+from cloche.doors.http.package_fields import PackagesField, packages_in
 from cloche.doors.json_input import read_json
 from cloche.errors import InvalidRun
 from cloche.io.tasks import off_loop
@@ -118,12 +119,17 @@ class LimitsBody(LimitFields):
         return {name: getattr(self, name) for name in self.model_fields_set if name in BY_NAME}
 
 
+EnvironmentName = Annotated[str, Field(min_length=1, max_length=100)]
+
+
 class WhereBody(LimitsBody):
     """The fields of every request that makes a sandbox."""
 
     env: Texts | None = None
     mounts: dict[str, str] | list[MountBody] | None = None
     network: NetworkField = None
+    packages: PackagesField = None
+    environment: EnvironmentName | None = Field(None, description="the environment to start from, such as `report:v2`")
     isolation: Isolation = Field("auto", description="`e2b`: on a service that the operator has configured")
 
     def checked_mounts(self) -> dict[str, str] | list[Mount]:
@@ -135,6 +141,10 @@ class WhereBody(LimitsBody):
     def checked_network(self) -> Network | None:
         """Return the policy as the service takes it."""
         return network_in(self.network)
+
+    def wanted_packages(self) -> list[str] | dict[str, list[str]]:
+        """Return the packages as the service takes them."""
+        return packages_in(self.packages)
 
 
 class ViewBody(Body):
@@ -319,7 +329,9 @@ class KeyBody(Body):
     owner: str
     name: str
     scopes: Annotated[list[str], FailFast()] = ["run"]
-    policy: dict[str, Any] | None = Field(None, description="what the key may use, by section: `limits`, `network`")
+    policy: dict[str, Any] | None = Field(
+        None, description="what the key may use, by section: `limits`, `network`, `packages`"
+    )
     limits: dict[str, float] | None = Field(None, description="short for the section `limits` of the policy")
 
 

@@ -12,6 +12,8 @@ _BODIES: dict[str, Any] = {
     "sandboxes_create": {"undo": True, "metadata": {"name": "my first"}},
     "sandboxes_update": {"ttl": 3600},
     "network_replace": {"allow": ["api.example.org"]},
+    "packages_install": {"packages": ["humanize", "six>=1.16"]},
+    "environments_create": {"name": "report", "packages": ["humanize"], "imports": ["humanize"]},
     "commands_start": {"command": "ls -l", "wait": True},
     "commands_write_input": {"data": "yes\n"},
     "runs_write_input": {"data": "yes\n"},

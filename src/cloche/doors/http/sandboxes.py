@@ -43,6 +43,8 @@ async def create(
         env=body.env or {},
         mounts=body.checked_mounts(),
         network=body.checked_network(),
+        packages=body.wanted_packages(),
+        environment=body.environment,
         isolation=body.isolation,
         metadata=body.metadata,
         ttl=body.ttl,

@@ -20,6 +20,8 @@ log = logging.getLogger("cloche.mcp")
 Progress = Callable[[float, str], Awaitable[None]]
 
 _NO_SESSION = "Leave `session` out to start a new session; the result has its id. session_list shows the living ones."
+_HAS_ENVIRONMENT = "The session exists already, with the environment that it was started from."
+_OTHER_ENVIRONMENT = "Leave `environment` out to go on with it, or start another session: session_create."
 _NOT_KEPT = "Sessions of `cloche mcp` end when its client disconnects; those of a server (`cloche serve`) do not."
 
 
@@ -58,18 +60,23 @@ class Conversation:
         self._making = asyncio.Lock()
         self.lasts = lasts  # whether sessions stay when the connection ends
         self.session = ""
+        self._environment: str | None = None  # that the session was started from
 
-    async def sandbox(self) -> tuple[str, MadeSession | None]:
-        """Return the id of the sandbox, and the announcement of a new one."""
+    async def sandbox(self, environment: str | None = None) -> tuple[str, MadeSession | None]:
+        """Return the id of the sandbox, and the announcement of a new one, which starts from the environment."""
         async with self._making:
             ended = ""
             if self.session:
                 try:
                     await self._service.sandboxes.view(self._caller, self.session, paused=False)
+                    if environment is not None and environment != self._environment:
+                        raise InvalidRun(_HAS_ENVIRONMENT, hint=_OTHER_ENVIRONMENT)
                     return self.session, None
                 except Gone:
                     ended = await ending(self._service, self._caller, self.session)
-            self.session = await self._kept.create(self._caller, NewSandbox(), self._client)
+            wanted = NewSandbox(environment=environment)
+            self.session = await self._kept.create(self._caller, wanted, self._client)
+            self._environment = environment
             view = await self._service.sandboxes.view(self._caller, self.session)
             return self.session, MadeSession(view, self.lasts, has_connection=True, ended=ended)
 
@@ -97,12 +104,17 @@ class Visit:
     progress: Progress | None
     made: list[MadeSession] = field(default_factory=list)  # by this request; the answer announces them
 
-    async def sandbox(self, session: str | None, *, makes: bool = False) -> str:
-        """Return the id of the requested sandbox; `makes` creates one even if there is no conversation."""
+    async def sandbox(self, session: str | None, *, makes: bool = False, environment: str | None = None) -> str:
+        """Return the id of the requested sandbox; `makes` creates one even if there is no conversation.
+
+        A new sandbox starts from the environment.
+        """
+        if session and environment is not None:
+            raise InvalidRun(_HAS_ENVIRONMENT, hint=_OTHER_ENVIRONMENT)
         if session:
             return await self._named(session)
         if self.conversation is not None:
-            found, made = await self.conversation.sandbox()
+            found, made = await self.conversation.sandbox(environment)
             self.made.extend([made] if made is not None else [])
             return found
         if not makes:
@@ -110,7 +122,7 @@ class Visit:
                 "Which session?",
                 hint="Pass `session`: the id that code_execution or session_create returned. session_list shows them.",
             )
-        found = await self.kept.create(self.caller, NewSandbox(), self.client)
+        found = await self.kept.create(self.caller, NewSandbox(environment=environment), self.client)
         view = await self.service.sandboxes.view(self.caller, found)
         self.made.append(MadeSession(view, lasts=True, has_connection=False))
         return found

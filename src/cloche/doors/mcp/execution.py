@@ -14,7 +14,8 @@ from pydantic import Field
 from cloche import environment, languages, settings
 from cloche.doors.mcp.conversation import Progress, Visit
 from cloche.doors.mcp.file_uris import uri_of
-from cloche.doors.mcp.sessions import Hosts, Session
+from cloche.doors.mcp.packages import Installed, install
+from cloche.doors.mcp.sessions import EnvironmentName, Hosts, Packages, Session
 from cloche.doors.mcp.tool import Answer, Tool, ToolAnswer, ToolArguments, text_block
 from cloche.doors.pictures import note_about, shown_pictures, work_for_model
 from cloche.errors import InvalidRun
@@ -52,6 +53,12 @@ class CodeArguments(ToolArguments):
     session: Session = None
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds after which the code is interrupted (default 60). Variables survive the interruption."""
+    packages: Packages | None = None
+    """Packages to install in this session first, such as 'polars' or 'httpx>=0.27'; for JavaScript 'lodash@4'. They
+    stay installed, and need no network access. Leave out those that the session has."""
+    environment: EnvironmentName | None = None
+    """Only when the call starts a session: the environment to start it from, which has packages and files already.
+    environment_list shows what there is."""
     network: Hosts = None
     """Hosts to allow in this session from now on, such as 'api.example.org' or '*.example.org:8443'; or 'packages' (the
     indexes of pip and npm), or 'public'. Allow only what the task needs."""
@@ -104,6 +111,8 @@ class CodeAnswer(ToolAnswer):
     images: int
     """The number of pictures in this answer."""
     artifacts: list[CodeArtifact]
+    packages: Installed | None = None
+    """Only when the call named packages."""
     refused_hosts: list[RefusedHost] | None = None
     """Only when the network policy has refused a connection."""
     duration: float
@@ -118,9 +127,10 @@ async def execute(visit: Visit, arguments: CodeArguments) -> types.CallToolResul
     # Before a session is created for an invalid request.
     visit.service.sessions.check_timeout(arguments.timeout)
     language = _language(arguments.language)
-    session = await visit.sandbox(arguments.session, makes=True)
+    session = await visit.sandbox(arguments.session, makes=True, environment=arguments.environment)
     if arguments.network:
         await _allow(visit, session, arguments.network)
+    installed = await install(visit, session, arguments.packages, language) if arguments.packages else None
     run = await visit.service.sessions.run(
         visit.caller, session, arguments.code, language=language, timeout=arguments.timeout
     )
@@ -132,7 +142,7 @@ async def execute(visit: Visit, arguments: CodeArguments) -> types.CallToolResul
         with anyio.CancelScope(shield=True):
             await run.cancel()  # no client waits for the run any more
         raise
-    return await off_loop(work_for_model(result), lambda: _answer(result, run.id, session))
+    return await off_loop(work_for_model(result), lambda: _answer(result, run.id, session, installed))
 
 
 async def _allow(visit: Visit, session: str, rules: Sequence[str]) -> None:
@@ -166,11 +176,13 @@ def _last_lines(printed: str) -> str:
     return text if len(text) <= _MAX_MESSAGE else f"…{text[-_MAX_MESSAGE:]}"
 
 
-def _answer(result: Result, run_id: str, session: str) -> types.CallToolResult:
+def _answer(result: Result, run_id: str, session: str, installed: Installed | None = None) -> types.CallToolResult:
     result = result_in_words_of("mcp", result)
     shown, left_out = shown_pictures(result, MAX_IMAGES, MAX_IMAGE)
     pictures = [types.ImageContent(data=one.data, mime_type=one.mime) for one in shown]
     text = result.for_model(BUDGET) + note_about(left_out)
+    if installed is not None:
+        text += f"\n[packages] {installed.text}"
     stdout, stderr = _middle_out(clean(result.stdout)), _middle_out(clean(result.stderr))
     error = result.error
     answer = CodeAnswer(
@@ -193,6 +205,7 @@ def _answer(result: Result, run_id: str, session: str) -> types.CallToolResult:
             CodeArtifact(path=clean(one.path), size=one.size, mime=clean(one.mime), uri=uri_of(session, one.path))
             for one in result.artifacts[:200]
         ],
+        packages=installed,
         refused_hosts=_refused(result) or None,
         duration=result.duration,
         truncated=result.truncated or len(stdout) > MAX_TEXT or len(stderr) > MAX_TEXT,
@@ -235,8 +248,10 @@ image; plt.show() is enough. !command runs a shell command.
 each call is a program of its own. All share the files.
 - The working directory is /sandbox. Save files for the user in /sandbox/output: they are listed in the result and \
 can be read as resources or with files_read.
-- There is no network until `network` allows something: name the hosts that the task needs, or "packages" to install \
-with pip or npm. A connection that is refused is reported, with the host to allow. The server may allow less.
+- Other packages: name them in `packages`, or run !pip install NAME; both work without a network. packages_search \
+finds names and versions. The server's policy decides which packages are allowed.
+- There is no network until `network` allows something: name the hosts that the task needs. A connection that is \
+refused is reported, with the host to allow. The server may allow less.
 - Code that fails returns the error, the line and a hint; correct the code and call again. Code that takes too long \
 is interrupted and keeps its variables: raise `timeout` for long work. Code that uses too much memory restarts the \
 interpreter: variables are lost, files remain."""

@@ -14,13 +14,14 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from cloche import __version__
-from cloche.doors.mcp import execution, files, history, resources, sessions
+from cloche.doors.mcp import environments, execution, files, history, packages, resources, sessions
 from cloche.doors.mcp.conversation import Conversation, Visit
 from cloche.doors.mcp.kept_sessions import KeptSessions
 from cloche.policy.caller import Caller
 from cloche.service.service import Service
 
-TOOLS = {tool.name: tool for tool in (*execution.TOOLS, *sessions.TOOLS, *files.TOOLS, *history.TOOLS)}
+_ALL = (*execution.TOOLS, *sessions.TOOLS, *files.TOOLS, *packages.TOOLS, *environments.TOOLS, *history.TOOLS)
+TOOLS = {tool.name: tool for tool in _ALL}
 INSTRUCTIONS = """Cloche runs code in isolated sandboxes. Use code_execution whenever computing, data, files or charts \
 would give a better answer than guessing. The first call makes a session and returns its id; variables and files \
 persist from call to call. If they do not, pass the id as `session` in every further call. \

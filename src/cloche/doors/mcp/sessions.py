@@ -27,6 +27,10 @@ Session = Annotated[str | None, Field(description=_WHICH)]
 Hosts = Annotated[list[Annotated[str, Field(max_length=300)]] | None, Field(max_length=100)]
 
 
+Packages = Annotated[list[Annotated[str, Field(max_length=500)]], Field(max_length=100)]
+EnvironmentName = Annotated[str, Field(min_length=1, max_length=100)]
+
+
 class NoArguments(ToolArguments):
     pass
 
@@ -44,9 +48,13 @@ class CreateArguments(ToolArguments):
     """The memory limit, for example '512M' or '2G'."""
     idle_timeout: Annotated[float, Field(gt=0)] | None = None
     """The session ends after this many seconds without work."""
+    environment: EnvironmentName | None = None
+    """The environment to start from, which has packages and files already; environment_list shows what there is."""
     network: Hosts = None
     """What the session may reach: hosts such as 'api.example.org' or '*.example.org:8443', or 'packages' (the
     indexes of pip and npm), or 'public'. By default nothing."""
+    packages: Packages | None = None
+    """Packages to install in the session, such as 'polars' or 'httpx>=0.27'; 'npm:' before a name is for JavaScript."""
     undo: bool = False
     """Save the state before every execution, so that `undo` can go back."""
 
@@ -81,7 +89,14 @@ async def make(visit: Visit, arguments: CreateArguments) -> types.CallToolResult
     """Create a session in addition to the conversation's own."""
     limits = {name: value for name in ("timeout", "memory") if (value := getattr(arguments, name)) is not None}
     network = None if arguments.network is None else network_of(arguments.network)
-    request = NewSandbox(limits=limits, network=network, idle_timeout=arguments.idle_timeout, undo=arguments.undo)
+    request = NewSandbox(
+        limits=limits,
+        network=network,
+        packages=arguments.packages or (),
+        environment=arguments.environment,
+        idle_timeout=arguments.idle_timeout,
+        undo=arguments.undo,
+    )
     session = await visit.kept.create(visit.caller, request, visit.client, arguments.name)
     made = await visit.service.sandboxes.view(visit.caller, session)
     text = (

@@ -29,6 +29,8 @@ SUBJECTS = {
     "tables": "Read rows of tables that a session displayed, and of tables in files.",
     "commands": "Run shell commands and background programs in a sandbox.",
     "network": "Decide what a sandbox may reach, and see what it tried to reach.",
+    "environments": "Build, list and remove environments: packages and files from which sandboxes start.",
+    "packages": "Install, list, remove and find the packages that code in a sandbox can import.",
     "ports": "Reach servers that programs start in a sandbox.",
     "workspaces": "The files of persistent sandboxes, which remain when the sandbox ends.",
     "shares": "Links that show code and its output to people without a key.",
