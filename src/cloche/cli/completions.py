@@ -25,7 +25,7 @@ _REST = ("...", argparse.PARSER)
 # The placeholders of values that nobody can list.
 _FREE = (
     *("CODE", "K=V", "URL", "KEY", "SECONDS", "SIZE", "CORES", "N", "NUMBER", "TEXT", "NAME", "ADDRESS"),
-    *("HOST", "DOMAIN", "ORIGIN", "NAME@HOST", "-- COMMAND", "[--] COMMAND"),
+    *("HOST", "DOMAIN", "ORIGIN", "NAME@HOST", "MODULES", "-- COMMAND", "[--] COMMAND"),
 )
 
 
@@ -163,6 +163,12 @@ def values_of(placeholder: str, current: str, given: dict[str, str]) -> Offer | 
             from cloche import templates
 
             return Offer([(each.name, _about(each.description)) for each in templates.everything()])
+        case "ENVIRONMENT":
+            return _environments()
+        case "PACKAGE":
+            from cloche.packages.lookalikes import popular_names
+
+            return _named(popular_names("python"))
         case "ISOLATION":
             from cloche.model.isolation import ISOLATIONS
 
@@ -182,6 +188,13 @@ def values_of(placeholder: str, current: str, given: dict[str, str]) -> Offer | 
 
 def _named(names: Iterable[str]) -> Offer:
     return Offer([(name, "") for name in names])
+
+
+def _environments() -> Offer:
+    from cloche.packages import of_this_host
+    from cloche.packages.environments import Environments
+
+    return _named(each.name for each in Environments(of_this_host.shared()).list())
 
 
 def _sandboxes(current: str, given: dict[str, str]) -> Offer:

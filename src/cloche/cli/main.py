@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 COMMANDS = (
-    *("run", "serve", "setup", "new", "languages", "doctor", "config", "key"),
+    *("run", "serve", "setup", "new", "languages", "packages", "env", "doctor", "config", "key"),
     *("ls", "shell", "exec", "cp", "logs", "kill"),
     *("mcp", "e2b", "completion"),
 )

@@ -7,7 +7,7 @@ import os
 import sys
 
 from cloche.cli.attached import feed, pass_interrupts_on, show_output
-from cloche.errors import InvalidRun
+from cloche.errors import Gone, InvalidRun
 from cloche.model.events import Output, Started
 from cloche.model.isolation import AUTO, ISOLATIONS
 from cloche.model.limits import LIMITS, Limits
@@ -35,7 +35,9 @@ OPTIONS: dict[str, tuple[Any, str, str]] = {
     "mount": ([], "SRC:DEST[:rw]", "show a host folder inside; can be repeated"),
     "entry": ("", "FILE", "where the program begins, if FILE is a folder and it is not plain"),
     "check": ("report", "HOW", "types of a TypeScript program: report (default), block or off"),
-    "env": ([], "K=V", "set an environment variable; can be repeated"),
+    "env": ([], "K=V", "set an environment variable, or name the environment to start from; can be repeated"),
+    "with": ([], "PACKAGE", "install a package first (polars, httpx>=0.27, npm:lodash@4); can be repeated"),
+    "no-script-packages": (False, "", "leave out the packages that a block (PEP 723) at the top of the script names"),
     "network": ([], "HOST", "let it reach a host, *.HOST, HOST:PORT, packages or public; can be repeated"),
     "secret": ([], "NAME@HOST", "let it use your shell's variable NAME for a host, unseen; can be repeated"),
     "isolation": (AUTO, "ISOLATION", f"where it runs: {', '.join(ISOLATIONS)} (default {AUTO})"),
@@ -140,7 +142,7 @@ def main(arguments: Namespace | Arguments) -> int:
 
         terminal = callers_terminal(arguments.tty_, is_whole=place.takes_whole_jobs)
     limits = Limits.of(**_limits(arguments))
-    env, mounts, copied = _given(arguments)
+    env, mounts, copied, environment = _given(arguments)
     job = checked_job(
         code,
         limits,
@@ -153,6 +155,8 @@ def main(arguments: Namespace | Arguments) -> int:
         check=arguments.check_,
         mounts=mounts,
         network=_network(arguments),
+        packages=_packages(arguments, code, language, is_here=not place.takes_whole_jobs),
+        environment=environment,
         is_interactive=takes_stdin,
         is_counted=arguments.json_ or arguments.stats_,  # asking the wall takes half a millisecond
         is_last=not arguments.out_,
@@ -187,6 +191,10 @@ def main(arguments: Namespace | Arguments) -> int:
         result = execute(
             place, job, started, None if arguments.json_ else show, waits=isolation != AUTO, before_end=take_files
         )
+    except Gone as problem:
+        if environment is None:
+            raise
+        raise Gone(problem.message, f"{problem.hint} A variable for the program is written --env K=V.") from problem
     finally:
         if terminal is not None:
             terminal.end()
@@ -209,10 +217,16 @@ def _run_notebook(arguments: Namespace | Arguments) -> int:
     notebooks.check_options(arguments)
     notebook = notebooks.Notebook(arguments.file, arguments.language)
     output = OutputFolder(arguments.out_, {}) if arguments.out_ else None
-    env, mounts, copied = _given(arguments)
-    where = {"url": arguments.url_ or None, "api_key": arguments.api_key_ or None, "isolation": arguments.isolation_}
+    env, mounts, copied, environment = _given(arguments)
+    where: dict[str, Any] = {
+        "url": arguments.url_ or None,
+        "api_key": arguments.api_key_ or None,
+        "isolation": arguments.isolation_,
+    }
+    where["environment"] = environment
     gc.enable()
-    with Sandbox(**_limits(arguments), env=env, mounts=mounts, network=_network(arguments), **where) as box:
+    policy, packages = _network(arguments), arguments.with_ or None
+    with Sandbox(**_limits(arguments), env=env, mounts=mounts, network=policy, packages=packages, **where) as box:
         notebooks.copy_in(box, copied)
         code = notebooks.run(notebook, box, output, arguments.save_)
         if output is not None:
@@ -234,12 +248,25 @@ def _network(arguments: Namespace | Arguments) -> Network | None:
     return policy(arguments.network_, arguments.secret_)
 
 
-def _given(arguments: Namespace | Arguments) -> tuple[dict[str, str], dict[str, str], dict[str, bytes]]:
-    """The variables, the mounts, and the contents of the files to copy in."""
-    env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
+def _packages(arguments: Namespace | Arguments, code: str, language: str, is_here: bool) -> list[str] | None:
+    if language != "python" or arguments.no_script_packages_ or "# /// script" not in code:
+        return arguments.with_ or None
+    from cloche.cli.script_packages import packages_of
+
+    return [*arguments.with_, *packages_of(code, is_here)]
+
+
+def _given(
+    arguments: Namespace | Arguments,
+) -> tuple[dict[str, str], dict[str, str], dict[str, bytes], str | None]:
+    """The variables, the mounts, the contents of the files to copy in, and the name of the environment."""
+    names = [text for text in arguments.env_ if "=" not in text]  # no environment has = in its name
+    if len(names) > 1:
+        raise InvalidRun("--env names two environments.", hint="Name one. A variable is written K=V.")
+    env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_ if "=" in text)
     mounts = dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_)
     copied = [_pair(text, "--file", "SRC:DEST") for text in arguments.file_]
-    return env, mounts, {target: _read(source) for source, target in copied}
+    return env, mounts, {target: _read(source) for source, target in copied}, names[0] if names else None
 
 
 def _program(arguments: Namespace | Arguments) -> tuple[str, str, bool]:

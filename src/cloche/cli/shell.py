@@ -12,7 +12,7 @@ _SHELL = ("/bin/sh", "-c", "command -v bash > /dev/null && exec bash; exec sh")
 
 
 def add(commands: Any, shape: dict[str, Any]) -> None:
-    from cloche.cli import network, servers
+    from cloche.cli import network, packages, servers
 
     parser = commands.add_parser(
         "shell",
@@ -25,7 +25,9 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
     parser.add_argument("--keep", action="store_true", help="let the new sandbox live on, and print its id")
     parser.add_argument("--name", metavar="TEXT", help="name of the new sandbox")
     parser.add_argument("--lifetime", metavar="SECONDS", type=float, help="when the new sandbox ends at the latest")
+    parser.add_argument("--env", metavar="ENVIRONMENT", help="the environment that the new sandbox starts from")
     network.add_options(parser)
+    parser.add_argument("--with", metavar="PACKAGE", action="append", default=[], dest="with_", help=packages.WITH)
     servers.add_options(parser)
 
 
@@ -35,18 +37,26 @@ def main(arguments: argparse.Namespace) -> int:
     from cloche.cli import exec as command
     from cloche.cli import network, servers
     from cloche.errors import InvalidRun
+    from cloche.sandbox.checks import checked_packages
 
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     has_policy = bool(arguments.network or arguments.secret)
     place = servers.sandboxes(arguments)
     if arguments.sandbox is not None:
-        if arguments.keep or arguments.name or arguments.lifetime is not None or has_policy:
-            options = "--keep, --name, --lifetime, --network and --secret"
+        described = (arguments.keep, arguments.name, arguments.lifetime is not None, arguments.with_, arguments.env)
+        if has_policy or any(described):
+            options = "--keep, --name, --lifetime, --network, --secret, --with and --env"
             raise InvalidRun(f"{options} are for new sandboxes.", "Leave them out, or SANDBOX.")
         box = place.box(place.find(arguments.sandbox).id)
         return command.run(box, _SHELL, takes_input=True, has_terminal=has_terminal)
     policy = network.policy(arguments.network, arguments.secret) if has_policy else None
-    box = place.new({"name": arguments.name} if arguments.name else {}, arguments.lifetime, policy)
+    box = place.new(
+        {"name": arguments.name} if arguments.name else {},
+        arguments.lifetime,
+        policy,
+        checked_packages(arguments.with_),
+        arguments.env,
+    )
     box.open()
     try:
         return command.run(box, _SHELL, takes_input=True, has_terminal=has_terminal)
