@@ -39,6 +39,16 @@ export interface AuditAnswer {
   details: Record<string, unknown>;
 }
 
+/** A package that the catalogue has an entry about. */
+export interface AuditFindingAnswer {
+  name: string;
+  version: string;
+  language: "python" | "javascript";
+  id: string;
+  summary: string;
+  malicious: boolean;
+}
+
 /** Binary data. */
 export interface Base64 {
   base64: string;
@@ -56,6 +66,27 @@ export interface BestBody {
   score?: string | null;
   context?: string | null;
   timeout?: number | null;
+}
+
+/** The newest build of an environment on this server. */
+export interface BuildAnswer {
+  id: string;
+  state: "queued" | "building" | "done" | "failed";
+  created: number;
+  ended: number | null;
+  error: BuildProblem | null;
+}
+
+/** Why a build failed. */
+export interface BuildProblem {
+  message: string;
+  hint: string;
+}
+
+/** A build that has begun; its log is at `/v1/environments/{name}/events`. */
+export interface BuildStarted {
+  name: string;
+  build: BuildAnswer;
 }
 
 /** One of several candidates, with its outcome. */
@@ -249,6 +280,45 @@ export interface EntryAnswer {
   target: string | null;
 }
 
+/** An environment; without `digest` it has never been built. */
+export interface EnvironmentAnswer {
+  name: string;
+  digest: string | null;
+  created: number | null;
+  size: number;
+  packages: PackageAnswer[];
+  imports: string[];
+  shared: boolean;
+  build: BuildAnswer | null;
+}
+
+/** What the server's catalogue knows about an environment. */
+export interface EnvironmentAuditAnswer {
+  name: string;
+  packages: number;
+  findings: AuditFindingAnswer[];
+  malicious_known: number;
+  others_known: number;
+  catalogue_age_days: number | null;
+}
+
+/** The contents of an environment. */
+export interface EnvironmentBody {
+  name: string;
+  packages?: string[] | PackageLists;
+  requirements?: string | null;
+  npm?: string[];
+  files?: Record<string, string | Base64> | null;
+  programs?: string[];
+  setup?: string;
+  steps?: StepBody[];
+  imports?: string[];
+  env?: Record<string, string> | null;
+  base?: string | null;
+  from_lock?: boolean;
+  network?: unknown;
+}
+
 /** The reason why a run failed. */
 export interface ErrorAnswer {
   kind: string;
@@ -307,6 +377,15 @@ export interface ForkBody {
   files?: "shared" | "copy";
 }
 
+/** A package of an index. */
+export interface FoundPackageAnswer {
+  name: string;
+  version: string;
+  summary: string;
+  language: "python" | "javascript";
+  installed: string | null;
+}
+
 /** A picture as base64. */
 export interface ImageAnswer {
   mime: string;
@@ -318,6 +397,20 @@ export interface InputBody {
   data?: string | null;
   data_base64?: string | null;
   eof?: boolean;
+}
+
+/** The outcome of installing packages. */
+export interface InstallAnswer {
+  packages: PackageAnswer[];
+  satisfied: PackageAnswer[];
+  warnings: string[];
+  restart: string[];
+}
+
+/** Packages to install in a sandbox. */
+export interface InstallBody {
+  packages: string[] | PackageLists;
+  language?: "python" | "javascript";
 }
 
 /** A key, without its secret, which is shown only once: in the answer that creates it. */
@@ -487,6 +580,38 @@ export interface NetworkSettingsAnswer {
   dns: "fake" | "real";
 }
 
+/** A package that programs of a sandbox can import. */
+export interface PackageAnswer {
+  name: string;
+  version: string;
+  language: "python" | "javascript";
+  source: "environment" | "sandbox";
+  size: number | null;
+}
+
+/** Packages by language. */
+export interface PackageLists {
+  python: string[];
+  javascript: string[];
+}
+
+/** What a key may install: the operator's policy, narrowed by the key's own. */
+export interface PackagePolicyAnswer {
+  allow: string[];
+  deny: string[];
+  versions: Record<string, string>;
+  size: number;
+  count: number;
+  undated: "off" | "warn" | "block";
+  min_age_days: number;
+  licences: string[];
+  hashes: boolean;
+  sources: string[];
+  scripts: string[];
+  catalogue: "off" | "warn" | "block";
+  lookalikes: "off" | "warn" | "block";
+}
+
 export interface PageOfAuditAnswer {
   items: AuditAnswer[];
   next: string | null;
@@ -512,6 +637,11 @@ export interface PageOfContextAnswer {
   next: string | null;
 }
 
+export interface PageOfEnvironmentAnswer {
+  items: EnvironmentAnswer[];
+  next: string | null;
+}
+
 export interface PageOfKeyAnswer {
   items: KeyAnswer[];
   next: string | null;
@@ -534,6 +664,11 @@ export interface PageOfLanguageAnswer {
 
 export interface PageOfMomentAnswer {
   items: MomentAnswer[];
+  next: string | null;
+}
+
+export interface PageOfPackageAnswer {
+  items: PackageAnswer[];
   next: string | null;
 }
 
@@ -615,6 +750,11 @@ export interface RatesAnswer {
   cpu_hour: number;
   memory_gb_hour: number;
   currency: string;
+}
+
+/** The packages that were removed. */
+export interface RemovedAnswer {
+  removed: string[];
 }
 
 /** The new path of a file. */
@@ -750,6 +890,8 @@ export interface RunBody {
   env?: Record<string, string> | null;
   mounts?: Record<string, string> | MountBody[] | null;
   network?: unknown;
+  packages?: string[] | PackageLists | null;
+  environment?: string | null;
   isolation?: "auto" | "jail" | "e2b";
   language?: string | null;
   code?: string | null;
@@ -791,6 +933,8 @@ export interface SandboxBody {
   env?: Record<string, string> | null;
   mounts?: Record<string, string> | MountBody[] | null;
   network?: unknown;
+  packages?: string[] | PackageLists | null;
+  environment?: string | null;
   isolation?: "auto" | "jail" | "e2b";
   metadata?: Record<string, string> | null;
   ttl?: number | null;
@@ -807,6 +951,12 @@ export interface SandboxChanges {
   ttl?: number | null;
   idle_timeout?: number | null;
   metadata?: Record<string, string> | null;
+}
+
+/** The packages that a search has found, the best first. */
+export interface SearchAnswer {
+  items: FoundPackageAnswer[];
+  warnings: string[];
 }
 
 /** A secret, without its value. */
@@ -903,6 +1053,15 @@ export interface StartBody {
 /** The server works. */
 export interface StatusAnswer {
   status: "ok";
+}
+
+/** One step of a build; exactly one field is given. */
+export interface StepBody {
+  run?: string | null;
+  script?: string | null;
+  folder?: string | null;
+  env?: Record<string, string> | null;
+  files?: Record<string, string | Base64> | null;
 }
 
 /** The container to stop. */

@@ -1,4 +1,4 @@
-import { Activity, Code2, Files, Globe, History, LayoutGrid, SquareTerminal, TextQuote, Variable } from "lucide-react";
+import { Activity, Code2, Files, Globe, History, LayoutGrid, Package, SquareTerminal, TextQuote, Variable } from "lucide-react";
 import { Suspense, useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
 import { Panel, PanelGroup, PanelResizeHandle } from "react-resizable-panels";
 import { app, isDark, phone, setTheme, toggleSide, toggleTerminal, type SidePart, type View } from "../state/app";
@@ -20,6 +20,7 @@ import { EditorPanel } from "../parts/editor/EditorPanel";
 import { useRunning } from "../parts/editor/RunBar";
 import { FilesPanel } from "../parts/files/FilesPanel";
 import { NetworkPanel } from "../parts/network/NetworkPanel";
+import { PackagesPanel } from "../parts/packages/PackagesPanel";
 import { ResultsPanel } from "../parts/previews/ResultsPanel";
 import { SessionsPanel } from "../parts/sessions/SessionsPanel";
 import { ShareDialog } from "../parts/share/ShareDialog";
@@ -37,6 +38,7 @@ const parts: { part: SidePart; label: string; icon: ReactNode; keys: string }[] 
   { part: "variables", label: "Variables", icon: <Variable size={17} />, keys: "alt+v" },
   { part: "timeline", label: "Timeline", icon: <History size={17} />, keys: "mod+shift+h" },
   { part: "watch", label: "Watch", icon: <Activity size={17} />, keys: "mod+shift+u" },
+  { part: "packages", label: "Packages", icon: <Package size={17} />, keys: "alt+p" },
   { part: "network", label: "Network", icon: <Globe size={17} />, keys: "alt+r" },
   { part: "sessions", label: "Sessions", icon: <LayoutGrid size={17} />, keys: "mod+shift+o" },
 ];
@@ -106,6 +108,8 @@ function Side() {
       return <TimelinePanel />;
     case "watch":
       return <WatchPanel />;
+    case "packages":
+      return <PackagesPanel />;
     case "network":
       return <NetworkPanel />;
     case "sessions":
@@ -222,7 +226,7 @@ function OnPhone() {
                   )}
                 >
                   {icon}
-                  <span className="max-[420px]:sr-only">{label}</span>
+                  <span className="max-[640px]:sr-only">{label}</span>
                 </button>
               ))}
             </div>

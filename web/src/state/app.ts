@@ -7,7 +7,7 @@ import { keep, recall } from "./kept";
 import { createStore } from "./store";
 
 export type Theme = "light" | "dark" | "system";
-export type SidePart = "files" | "variables" | "timeline" | "watch" | "network" | "sessions";
+export type SidePart = "files" | "variables" | "timeline" | "watch" | "packages" | "network" | "sessions";
 /** What a phone shows: one at a time. */
 export type View = "side" | "code" | "output" | "terminal";
 

@@ -15,6 +15,8 @@ export interface Happened {
   path?: string;
   new_path?: string;
   reason?: string;
+  /** Of a restart: null if all sessions were restarted. */
+  context?: string | null;
   cut?: boolean;
 }
 
