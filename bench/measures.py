@@ -19,6 +19,7 @@ from bench.clients import Clients
 from bench.engine import REPOSITORY, Engine
 from bench.load import Load
 from bench.network import Network
+from bench.packages import Packages
 from bench.server import Served
 from bench.sessions import Sessions
 
@@ -125,6 +126,7 @@ class Lab:
         self._clients = Clients(self._served)
         self._load = Load(scratch)
         self._network = Network()
+        self._packages = Packages(scratch)
         self._hellos = languages.Hellos(scratch)
 
     def close(self) -> None:
@@ -160,6 +162,7 @@ class Lab:
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._served.sides().items()),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._clients.sides().items()),
             *(Contest(name, sides, every=4) for name, sides in self._network.sides().items()),
+            *(Contest(name, sides, every=4) for name, sides in self._packages.sides().items()),
             *(Contest(name, sides, every=ONCE, warm_up=False) for name, sides in self._load.sides().items()),
             *(
                 Contest(languages.contest(name), self._hellos.sides(name), languages.every(name))
