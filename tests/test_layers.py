@@ -120,6 +120,8 @@ def test_kernels_know_the_wire_and_what_is_in_the_sandbox(module: str) -> None:
         "cloche.agent.sealing",
         "cloche.agent.compute_threads",
         "cloche.agent.shelved_modules",
+        "cloche.agent.own_packages",
+        *(["cloche.agent.python"] if module == "cloche.kernels.fresh_python" else []),  # it does what a fork does
     )
     for name in imports(module):
         assert is_standard(name) or within(name, "cloche.kernels", "cloche.wire", *words, *IN_KERNELS)
@@ -227,11 +229,29 @@ def test_the_policy_knows_what_it_decides_about_and_nothing_that_acts(module: st
         "cloche.configuration",
         "cloche.settings",
         "cloche.nearest",
+        "cloche.packages.policy",
     )
     # Which walls there are, and which of them an operator offers; how a path is resolved for good.
     tables = ("cloche.walls.registry", "cloche.beneath")
     for name in imports(module):
         assert is_standard(name) or within(name, *known) or name in tables
+
+
+@pytest.mark.parametrize("module", of("cloche.packages"))
+def test_packages_know_the_words_and_the_front_for_their_own_sandboxes(module: str) -> None:
+    known = (
+        *("cloche.packages", "cloche.model", "cloche.errors", "cloche.io", "cloche.environment", "cloche.settings"),
+        # Their own sandboxes; in a thread, hence blocking.
+        *(
+            "cloche.nearest",
+            "cloche.sandbox",
+            "cloche.blocking.sandbox",
+            "cloche.blocking.engine",
+            "cloche.wire.layers",
+        ),
+    )
+    for name in imports(module):
+        assert is_standard(name) or within(name, *known) or name == "cloche"  # its version
 
 
 @pytest.mark.parametrize("module", of("cloche.service"))
